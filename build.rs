@@ -11,7 +11,10 @@ fn mpi_macros() {
     println!("cargo::rerun-if-changed={source}");
     println!("cargo::rerun-if-env-changed=MPICC");
     let library = build_probe_mpi::probe().unwrap_or_else(|errors| {
-        panic!("no MPI to build with: {errors:?}; run scripts/setup.sh, or build with --no-default-features");
+        panic!(
+            "no MPI to build with: {errors:?}; run scripts/setup.sh, or build with \
+             --no-default-features"
+        );
     });
     let mut build = cc::Build::new();
     match library.mpicc {

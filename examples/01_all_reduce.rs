@@ -1,7 +1,8 @@
 //! 01: all_reduce, and what busbw means.
 //!
-//! An all_reduce adds up the buffers of all ranks and gives each rank the sum. This program does it once with numbers that
-//! you can check in your head, then times it for several sizes, and derives both bandwidths from the time.
+//! An all_reduce adds up the buffers of all ranks and gives each rank the sum. This program does it
+//! once with numbers that you can check in your head, then times it for several sizes, and derives
+//! both bandwidths from the time.
 //!
 //! ```sh
 //! cargo run --example 01_all_reduce
@@ -73,7 +74,8 @@ fn time_sizes(job: &Job) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the part of its buffer that each rank must send, and receive, in an all_reduce: 2(n-1)/n of it.
+/// Returns the part of its buffer that each rank must send, and receive, in an all_reduce: 2(n-1)/n
+/// of it.
 fn bus_factor(ranks: usize) -> f64 {
     2.0 * (ranks - 1) as f64 / ranks as f64
 }

@@ -1,8 +1,9 @@
 //! 04: a benchmark of one's own.
 //!
-//! An all_reduce is a reduce_scatter followed by an all_gather. Is it as fast as the two? This program measures all three
-//! with the library's sweep, which warms up, times, averages over ranks and checks every element, and makes of the records
-//! a table that no tool has: the sum of two rows beside the third.
+//! An all_reduce is a reduce_scatter followed by an all_gather. Is it as fast as the two? This
+//! program measures all three with the library's sweep, which warms up, times, averages over ranks
+//! and checks every element, and makes of the records a table that no tool has: the sum of two rows
+//! beside the third.
 //!
 //! ```sh
 //! cargo build --example 04_benchmark

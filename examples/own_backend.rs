@@ -1,5 +1,6 @@
-//! A backend of one's own: the sweep runs on anything that implements `Backend`. This one copies memory of one process,
-//! so with one rank every collective is a copy from the send to the receive buffer.
+//! A backend of one's own: the sweep runs on anything that implements `Backend`. This one copies
+//! memory of one process, so with one rank every collective is a copy from the send to the receive
+//! buffer.
 //!
 //! `cargo run --example own_backend`
 

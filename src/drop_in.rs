@@ -1,4 +1,5 @@
-//! The program under the names of nccl-tests' programs: what a call by such a name means, and links of these names.
+//! The program under the names of nccl-tests' programs: what a call by such a name means, and links
+//! of these names.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -19,7 +20,8 @@ const NCCL_TESTS_VERSION: &str = "2.19.6";
 /// The end of the names: `all_reduce_perf`.
 const PERF: &str = "_perf";
 
-/// Returns the collective that a program of this name runs. The name may have a suffix: `all_reduce_perf_mpi`.
+/// Returns the collective that a program of this name runs. The name may have a suffix:
+/// `all_reduce_perf_mpi`.
 pub fn collective_of(program: &OsStr) -> Option<Collective> {
     let name = Path::new(program).file_name()?.to_str()?;
     let (collective, suffix) = name.split_once(PERF)?;
@@ -31,8 +33,8 @@ pub fn collective_of(program: &OsStr) -> Option<Collective> {
         .find(|known| known.name() == collective)
 }
 
-/// Returns the command line that `words` mean, the first of which is the program: the same words, or, if the program is
-/// called by a name of nccl-tests, those of the sweep of that collective.
+/// Returns the command line that `words` mean, the first of which is the program: the same words,
+/// or, if the program is called by a name of nccl-tests, those of the sweep of that collective.
 pub fn words(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_else(|| "pxnbench".into());
@@ -45,8 +47,8 @@ pub fn words(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     meant
 }
 
-/// Returns the version that this program, of version `own`, gives itself under such a name: where nccl-tests has its commit in
-/// parentheses, it says who runs.
+/// Returns the version that this program, of version `own`, gives itself under such a name: where
+/// nccl-tests has its commit in parentheses, it says who runs.
 pub fn version(own: &str) -> String {
     format!("{NCCL_TESTS_VERSION} (pxnbench {own})")
 }
@@ -61,7 +63,8 @@ pub fn program_name(program: &OsStr) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// Returns an error if a file that is not a link has one of the names, or if the folder cannot be written.
+/// Returns an error if a file that is not a link has one of the names, or if the folder cannot be
+/// written.
 pub fn link_all(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let program = std::env::current_exe().map_err(|error| cannot_make(folder, &error))?;
     fs::create_dir_all(folder).map_err(|error| cannot_make(folder, &error))?;

@@ -1,18 +1,19 @@
 //! The environment of this process, read in one place.
 //!
-//! Code that decides by variables takes an [`Env`], so that a test can pass its own; [`var`] is the one of the process.
+//! Code that decides by variables takes an [`Env`], so that a test can pass its own; [`var`] is the
+//! one of the process.
 
 /// A function that looks up an environment variable.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Returns the value of the variable `name` in the environment of this process. Bytes that are not UTF-8 are replaced: a
-/// variable with an odd value is set all the same.
+/// Returns the value of the variable `name` in the environment of this process. Bytes that are not
+/// UTF-8 are replaced: a variable with an odd value is set all the same.
 pub fn var(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Returns the value of `name`, one of nccl-tests' variables, in `env`. Scripts set such a variable to nothing if they have no
-/// value for it, so an empty one is not set.
+/// Returns the value of `name`, one of nccl-tests' variables, in `env`. Scripts set such a variable
+/// to nothing if they have no value for it, so an empty one is not set.
 pub fn nccl_tests(env: Env, name: &str) -> Option<String> {
     env(name).filter(|value| !value.trim().is_empty())
 }
@@ -29,7 +30,8 @@ const SECRET: [&str; 8] = [
     "AUTH",
 ];
 
-/// The same, where the name has nothing more between its underscores: longer words may mean something else.
+/// The same, where the name has nothing more between its underscores: longer words may mean
+/// something else.
 const SECRET_WORDS: [&str; 4] = ["PASS", "PWD", "CRED", "CREDS"];
 
 /// Names with such a word whose value is no secret: the index of InfiniBand's partition.
@@ -38,7 +40,8 @@ const NO_SECRET: [&str; 1] = ["NCCL_IB_PKEY"];
 /// What stands for a value that is neither recorded nor printed.
 pub const NOT_RECORDED: &str = "not recorded";
 
-/// Returns whether the name of a variable, or what stands before `=` on a line, says that the value is a secret.
+/// Returns whether the name of a variable, or what stands before `=` on a line, says that the value
+/// is a secret.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let bare = name.rsplit([' ', '\t']).find(|word| !word.is_empty());
@@ -48,7 +51,8 @@ pub fn is_secret(name: &str) -> bool {
     !is_known && (has_word || SECRET.iter().any(|word| name.contains(word)))
 }
 
-/// Returns whether `value` has the form of an address with a password in it, such as `https://user:password@host/`.
+/// Returns whether `value` has the form of an address with a password in it, such as
+/// `https://user:password@host/`.
 fn has_password(value: &str) -> bool {
     let mut addresses = value.split("://").skip(1);
     addresses.any(|address| {

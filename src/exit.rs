@@ -48,12 +48,14 @@ pub const CODES: [(Code, &str); 12] = [
     (Code::TimedOut, "timed out or hung"),
     (
         Code::NothingRan,
-        "nothing could run or be judged (all waived, too few GPUs, too little memory, unknown peak)",
+        "nothing could run or be judged (all waived, too few GPUs, too little memory, unknown \
+         peak)",
     ),
     (Code::Usage, "usage error"),
     (
         Code::WrongData,
-        "wrong data, a missed requirement such as --min-busbw, mean busbw below nine tenths of NCCL_TESTS_MIN_BW, or a verdict other than the expected one",
+        "wrong data, a missed requirement such as --min-busbw, mean busbw below nine tenths of \
+         NCCL_TESTS_MIN_BW, or a verdict other than the expected one",
     ),
     (Code::Launch, "launch or MPI failed"),
     (
@@ -63,7 +65,8 @@ pub const CODES: [(Code, &str); 12] = [
     (Code::NotReady, "doctor: not ready"),
     (
         Code::Disk,
-        "not all results could be written, or nothing to standard output: disk full, read-only or gone",
+        "not all results could be written, or nothing to standard output: disk full, read-only or \
+         gone",
     ),
 ];
 
@@ -110,7 +113,8 @@ impl Failure {
         })
     }
 
-    /// Creates the error, which every rank has, of a file that cannot be `what`, such as read or written.
+    /// Creates the error, which every rank has, of a file that cannot be `what`, such as read or
+    /// written.
     pub fn of_file(what: &str, path: &Path, why: &dyn fmt::Display) -> anyhow::Error {
         let sentence = format!("{} cannot be {what}: {why}", path.display());
         Failure::on_all_ranks(Code::Usage, sentence)

@@ -81,7 +81,8 @@ pub fn install_panic_hook() {
     }));
 }
 
-/// Returns the error of clap, which has several lines, as one sentence that ends with the command whose help explains it.
+/// Returns the error of clap, which has several lines, as one sentence that ends with the command
+/// whose help explains it.
 pub fn clap_sentence(error: &clap::Error, help: &str) -> String {
     let text = error.to_string();
     let mut parts = Vec::new();

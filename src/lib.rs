@@ -1,10 +1,10 @@
 //! `pxnbench`: is NCCL on this cluster correct, fast, and really using PXN?
 //!
-//! A program of one's own needs one module of it, [`job`], and `examples/` shows how. The rest is the inside of the
-//! benchmark, and may change at any time.
+//! A program of one's own needs one module of it, [`job`], and `examples/` shows how. The rest is
+//! the inside of the benchmark, and may change at any time.
 //!
-//! The modules in reading order. Imports point down only, from a later line to an earlier one; `tests/layers/` checks
-//! it, and `docs/ARCHITECTURE.md` says why.
+//! The modules in reading order. Imports point down only, from a later line to an earlier one;
+//! `tests/layers/` checks it, and `docs/ARCHITECTURE.md` says why.
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
@@ -42,21 +42,23 @@
 //! | 11 | [`cmd`] | the command line: one small file per subcommand |
 //! | 12 | `fuzzing` | every parser with what must hold of its results; in tests and the fuzzer only |
 //!
-//! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
-//! `main.rs` sets environment variables, before any thread or library starts.
+//! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no
+//! library, and only `main.rs` sets environment variables, before any thread or library starts.
 
-/// Prints a line on stderr. If stderr is closed or full, the line is lost and the program goes on: `eprintln!` would
-/// panic, and so would the panic's own message.
+/// Prints a line on stderr. If stderr is closed or full, the line is lost and the program goes on:
+/// `eprintln!` would panic, and so would the panic's own message.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{
-        // One write per line, because a launcher that merges the output of several processes does so by write.
+        // One write per line, because a launcher that merges the output of several processes does
+        // so by write.
         let line = format!($($words)*);
         $crate::streams::to_stderr(&($crate::visible::visible_line(&line) + "\n"));
     }};
 }
 
-/// Prints a line on stderr with information that is not an error, unless `--quiet` is given ([`output::notes`]).
+/// Prints a line on stderr with information that is not an error, unless `--quiet` is given
+/// ([`output::notes`]).
 #[macro_export]
 macro_rules! note {
     ($($words:tt)*) => {
@@ -66,7 +68,8 @@ macro_rules! note {
     };
 }
 
-/// Prints a line on stdout. It is what was requested, so failing to write it is an error ([`output::stdout`]).
+/// Prints a line on stdout. It is what was requested, so failing to write it is an error
+/// ([`output::stdout`]).
 #[macro_export]
 macro_rules! print_line {
     ($($words:tt)*) => {

@@ -77,8 +77,8 @@ fn install_signal_handlers(cli: &Cli) {
     }
 }
 
-/// Ends the program under a limit of the system that is too small. The limits of each node may differ, so every process says
-/// so.
+/// Ends the program under a limit of the system that is too small. The limits of each node may
+/// differ, so every process says so.
 fn refuse_limit(sentence: &str) -> ExitCode {
     if !fault::speaks() {
         fault::let_the_speaker_end_first(Code::Launch);

@@ -1,7 +1,9 @@
-//! Standard output and standard error: writes that may wait for a reader, and which of them waits now.
+//! Standard output and standard error: writes that may wait for a reader, and which of them waits
+//! now.
 //!
-//! A pipe that nobody reads holds 64 KiB; the next write waits until somebody does. What ends a job must not wait so: it asks
-//! for writes with a time limit ([`limit_writes`]), and says what the others wait for ([`longest_wait`]).
+//! A pipe that nobody reads holds 64 KiB; the next write waits until somebody does. What ends a job
+//! must not wait so: it asks for writes with a time limit ([`limit_writes`]), and says what the
+//! others wait for ([`longest_wait`]).
 
 use std::{
     cell::Cell,
@@ -38,7 +40,8 @@ struct Pending {
     id: u64,
     to: Destination,
     since: Instant,
-    /// Whether it waits for a reader. As long as that is unknown, it is the file system that does not answer.
+    /// Whether it waits for a reader. As long as that is unknown, it is the file system that does
+    /// not answer.
     is_for_reader: bool,
 }
 
@@ -84,7 +87,8 @@ pub fn writing_to(to: Destination) -> PendingWrite {
         since: Instant::now(),
         is_for_reader: false,
     });
-    // Asked here, and not by who reports it: a file system that does not answer would hold that one up too.
+    // Asked here, and not by who reports it: a file system that does not answer would hold that one
+    // up too.
     if to.has_reader()
         && let Some(write) = pending().iter_mut().find(|write| write.id == id)
     {
@@ -117,13 +121,14 @@ pub fn leave_out(paused: Duration) {
     }
 }
 
-/// Limits the writes of this thread to standard output and standard error: one that waits for a reader longer than a second
-/// is given up.
+/// Limits the writes of this thread to standard output and standard error: one that waits for a
+/// reader longer than a second is given up.
 pub fn limit_writes() {
     HAS_LIMIT.set(true);
 }
 
-/// Returns how long this thread may wait for the reader of a pipe that has a name: `usual`, or less if its writes are limited.
+/// Returns how long this thread may wait for the reader of a pipe that has a name: `usual`, or less
+/// if its writes are limited.
 pub fn patience(usual: Duration) -> Duration {
     if HAS_LIMIT.get() {
         usual.min(LAST_WRITE)
@@ -158,7 +163,8 @@ pub fn to_stderr_within(text: &str, limit: Duration) -> io::Result<()> {
 pub fn to_stdout(bytes: &[u8]) -> io::Result<()> {
     let stdout = io::stdout();
     if HAS_LIMIT.get() {
-        // Whoever waits in a write holds the lock of the stream, and what the stream holds back is half a line.
+        // Whoever waits in a write holds the lock of the stream, and what the stream holds back is
+        // half a line.
         return write_within(stdout.as_fd(), bytes, LAST_WRITE);
     }
     let _waiting = writing_to(Destination::Stdout);
@@ -199,7 +205,8 @@ fn has_room(to: BorrowedFd, until: Instant) -> io::Result<bool> {
 }
 
 impl Destination {
-    /// Returns whether somebody has to read what is written there: not if it is a file, or the folder of some.
+    /// Returns whether somebody has to read what is written there: not if it is a file, or the
+    /// folder of some.
     fn has_reader(&self) -> bool {
         let found = match self {
             Destination::Stdout => rustix::fs::fstat(io::stdout()),
@@ -230,13 +237,14 @@ impl fmt::Display for StuckWrite {
         if self.is_for_reader {
             write!(
                 f,
-                "{to} is not read: a write has not ended for {time:.1} s. Read it, or send it elsewhere"
+                "{to} is not read: a write has not ended for {time:.1} s. Read it, or send it \
+                 elsewhere"
             )
         } else {
             write!(
                 f,
-                "{to} cannot be written: its file system has not answered for {time:.1} s. Check its server or disk, or write \
-                 to another one"
+                "{to} cannot be written: its file system has not answered for {time:.1} s. Check \
+                 its server or disk, or write to another one"
             )
         }
     }
@@ -293,7 +301,8 @@ mod tests {
                 time: Duration::from_secs(45),
             };
             let expected = format!(
-                "{} cannot be written: its file system has not answered for 45.0 s. Check its server",
+                "{} cannot be written: its file system has not answered for 45.0 s. Check its \
+                 server",
                 path.display()
             );
             assert!(stuck.to_string().starts_with(&expected), "{stuck}");

@@ -140,7 +140,8 @@ impl GBps {
     }
 }
 
-/// Returns a number with its noun: `1 rank`, `2 ranks`, `3 processes`, `4 copies`. In a noun that ends in y, a consonant comes before it.
+/// Returns a number with its noun: `1 rank`, `2 ranks`, `3 processes`, `4 copies`. In a noun that
+/// ends in y, a consonant comes before it.
 pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     if let Some(stem) = noun.strip_suffix('y')
         && number != N::from(1)

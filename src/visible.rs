@@ -1,17 +1,18 @@
-//! Text of files on a terminal: a host, a note or a level may hold characters that a terminal obeys instead of showing them,
-//! such as the escape character that begins its commands. Every line that is printed goes through [`visible`]. What a message
-//! quotes of a file goes through [`excerpt`], because it may be the whole file.
+//! Text of files on a terminal: a host, a note or a level may hold characters that a terminal obeys
+//! instead of showing them, such as the escape character that begins its commands. Every line that
+//! is printed goes through [`visible`]. What a message quotes of a file goes through [`excerpt`],
+//! because it may be the whole file.
 
 use std::{borrow::Cow, fmt::Write};
 
-/// Returns `text` with control characters, except for line ends and tabs, and those that turn the direction of writing as
-/// JSON writes them: `\u001b`.
+/// Returns `text` with control characters, except for line ends and tabs, and those that turn the
+/// direction of writing as JSON writes them: `\u001b`.
 pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, is_hidden)
 }
 
-/// Returns a `line` as [`visible`] does, without its end. A line end in it, which a name may hold, is shown too: what follows
-/// would look like a message of its own.
+/// Returns a `line` as [`visible`] does, without its end. A line end in it, which a name may hold,
+/// is shown too: what follows would look like a message of its own.
 pub fn visible_line(line: &str) -> Cow<'_, str> {
     shown(line, |letter| letter == '\n' || is_hidden(letter))
 }

@@ -1,4 +1,5 @@
-//! The image and `scripts/container.sh`: what is built from what, and the commands that docker and podman are given.
+//! The image and `scripts/container.sh`: what is built from what, and the commands that docker and
+//! podman are given.
 
 mod common;
 
@@ -12,7 +13,8 @@ use std::{
 
 use common::{Ended, clean, run};
 
-/// Programs that stand for a container runtime and for `nvidia-smi`. A runtime prints each of its arguments on a line.
+/// Programs that stand for a container runtime and for `nvidia-smi`. A runtime prints each of its
+/// arguments on a line.
 struct Machine {
     folder: tempfile::TempDir,
 }
@@ -285,8 +287,8 @@ fn podman_is_asked_for_no_limit_that_it_may_not_set() {
     let limited = |runtime: &str| {
         let mut command = machine.command("bash");
         // Root without the capability to raise limits is like anybody else.
-        let line = "ulimit -l 64 && ulimit -s 16384 && \
-                    if [ $EUID = 0 ]; then set -- setpriv --bounding-set -sys_resource \"$@\"; fi && exec \"$@\"";
+        let line = "ulimit -l 64 && ulimit -s 16384 && if [ $EUID = 0 ]; then set -- setpriv \
+                    --bounding-set -sys_resource \"$@\"; fi && exec \"$@\"";
         command
             .args(["-c", line, "limited", "bash"])
             .arg(script())
@@ -385,7 +387,8 @@ fn bad_input_gets_one_sentence() {
     run(missing.env("CONTAINER", "nerdctl")).expect_code(8);
 }
 
-// --- the image ------------------------------------------------------------------------------------------------------
+// --- the
+// image -------------------------------------------------------------------------------------------
 
 /// What is below a heading of the definition, up to the next one, in each of its stages.
 fn sections(definition: &str, heading: &str) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! Documents that are made from tables are up to date. `UPDATE_GOLDEN=1 cargo test --test docs` rewrites them.
+//! Documents that are made from tables are up to date. `UPDATE_GOLDEN=1 cargo test --test docs`
+//! rewrites them.
 
 use std::{
     fmt::Write,
@@ -145,11 +146,12 @@ fn rank_columns(text: &mut String) {
     }
     let _ = write!(
         text,
-        "\nThe file has at most {MOST_ROWS} rows of this kind. If ranks times cases are more, each case has every n-th rank, with the \
-         smallest n that is enough, and its fastest and its slowest rank. A sweep without an end (`-N 0`) has all ranks up to \
-         the limit, and after that only the fastest and the slowest of each case. A remark on stderr and in `run.json` says \
-         so. A resumed run continues the file; rows of a case that is not in `results.csv` are removed, because it is measured \
-         again.\n"
+        "\nThe file has at most {MOST_ROWS} rows of this kind. If ranks times cases are more, \
+         each case has every n-th rank, with the smallest n that is enough, and its fastest and \
+         its slowest rank. A sweep without an end (`-N 0`) has all ranks up to the limit, and \
+         after that only the fastest and the slowest of each case. A remark on stderr and in \
+         `run.json` says so. A resumed run continues the file; rows of a case that is not in \
+         `results.csv` are removed, because it is measured again.\n"
     );
 }
 
@@ -169,10 +171,11 @@ fn telemetry_columns(text: &mut String) {
     }
     let _ = writeln!(
         text,
-        "\nIn `telemetry.csv` these columns come after `run_id` and before {}, the columns of `results.csv` that tell the case during \
-         which the sample was taken; they are empty between cases. `telemetry` in \
-         `run.json` has a summary of each GPU over all samples: least, mean and largest clock and power, highest temperatures, \
-         energy, and the share of the samples in which each reason limited the clocks.",
+        "\nIn `telemetry.csv` these columns come after `run_id` and before {}, the columns of \
+         `results.csv` that tell the case during which the sample was taken; they are empty \
+         between cases. `telemetry` in `run.json` has a summary of each GPU over all samples: \
+         least, mean and largest clock and power, highest temperatures, energy, and the share of \
+         the samples in which each reason limited the clocks.",
         listed_keys(&CASE_KEYS)
     );
 }
@@ -223,8 +226,9 @@ fn sample_columns(text: &mut String) {
         let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
     }
     text.push_str(
-        "\nThe table shows the first pass. `results.csv` and `results.json` have every pass, up to 10,000 rows, and after that only \
-         cases with wrong data; a remark says so. `over_time` in `run.json` has what was found.\n",
+        "\nThe table shows the first pass. `results.csv` and `results.json` have every pass, up \
+         to 10,000 rows, and after that only cases with wrong data; a remark says so. `over_time` \
+         in `run.json` has what was found.\n",
     );
 }
 
@@ -287,7 +291,8 @@ fn audit_md() -> String {
     environment_names(&mut text);
     environment_values(&mut text);
     text.push_str(
-        "\n## Settings against each other\n\n| together | rule | why | what to do | NCCL |\n|---|---|---|---|---|\n",
+        "\n## Settings against each other\n\n| together | rule | why | what to do | NCCL \
+         |\n|---|---|---|---|---|\n",
     );
     for (id, conflict) in contradictions::table() {
         let versions = conflict.versions().unwrap_or_default();
@@ -339,7 +344,10 @@ fn environment_names(text: &mut String) {
             &[&format!("`{}`", legacy.name), &legacy.says, &legacy.instead],
         );
     }
-    text.push_str("\n## Names of other software\n\nThese are never reported.\n\n| name | what it is |\n|---|---|\n");
+    text.push_str(
+        "\n## Names of other software\n\nThese are never reported.\n\n| name | what it is \
+         |\n|---|---|\n",
+    );
     for others in known_names::foreign() {
         let begins: Vec<String> = others
             .prefixes
@@ -363,8 +371,9 @@ fn environment_names(text: &mut String) {
 
 fn environment_values(text: &mut String) {
     text.push_str(
-        "\n## Values\n\n`slurm/levels.toml` describes the variables that levels set. NCCL reads integers with strtoll and base 0. A \
-         distance is a word in capitals, or a number of the old form.\n\n| name | meaningful values |\n|---|---|\n",
+        "\n## Values\n\n`slurm/levels.toml` describes the variables that levels set. NCCL reads \
+         integers with strtoll and base 0. A distance is a word in capitals, or a number of the \
+         old form.\n\n| name | meaningful values |\n|---|---|\n",
     );
     for integers in values::integers() {
         row(
@@ -472,7 +481,8 @@ const REPORTS: &[FieldReport] = &[
         report: "a step within a step waits for its resources",
         place: "LLNL/smith#688",
         caught_by: &[],
-        not_caught: "the doctor runs inside a step, so it cannot examine one that does not start; pxnbench launch never starts a step within a step",
+        not_caught: "the doctor runs inside a step, so it cannot examine one that does not start; \
+                     pxnbench launch never starts a step within a step",
     },
     FieldReport {
         report: "one processor per task: proxy threads starve",
@@ -544,13 +554,15 @@ const REPORTS: &[FieldReport] = &[
         report: "unlimited stack, few open files, RemoveIPC, no IMEX channel",
         place: "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         caught_by: &["host.stack", "host.nofile", "host.remove-ipc", "gpu.imex"],
-        not_caught: "open files are reported only below 4,096; an IMEX channel is only looked for, so a missing permission is not found",
+        not_caught: "open files are reported only below 4,096; an IMEX channel is only looked \
+                     for, so a missing permission is not found",
     },
     FieldReport {
         report: "PXN should not use host buffers for data",
         place: "NVIDIA/nccl-tests#340",
         caught_by: &["gdr.module", "env.fails"],
-        not_caught: "other reasons for which GPUDirect fails; pxnbench proof finds those in the log",
+        not_caught: "other reasons for which GPUDirect fails; pxnbench proof finds those in the \
+                     log",
     },
     FieldReport {
         report: "alltoall hangs with PXN",
@@ -562,7 +574,8 @@ const REPORTS: &[FieldReport] = &[
         report: "alltoall is slower with PXN",
         place: "NVIDIA/nccl#1697",
         caught_by: &[],
-        not_caught: "no setting is wrong; pxnbench compare shows which level is fastest for each collective and size",
+        not_caught: "no setting is wrong; pxnbench compare shows which level is fastest for each \
+                     collective and size",
     },
     FieldReport {
         report: "ibv_create_cq: out of memory on 700 nodes",

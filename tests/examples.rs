@@ -1,4 +1,5 @@
-//! The examples, as a reader runs them: alone, and under mpirun. A build without MPI has no examples.
+//! The examples, as a reader runs them: alone, and under mpirun. A build without MPI has no
+//! examples.
 
 #![cfg(feature = "mpi")]
 
@@ -31,7 +32,8 @@ fn is_numbered(path: &Path) -> bool {
     name.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
-/// Returns the program of an example. Cargo builds it together with all tests, but not with a single test file.
+/// Returns the program of an example. Cargo builds it together with all tests, but not with a
+/// single test file.
 fn built(name: &str) -> PathBuf {
     let folder = Path::new(BINARY).parent().expect("a folder");
     let program = folder.join("examples").join(name);
@@ -230,7 +232,8 @@ fn the_fifth_example_measures_four_ways_to_wait_less() {
             assert!(text.contains(title), "{text}");
         }
         let errors = numbers_after("relative error ", &text);
-        // Each number loses at most half of the distance to its neighbour, and so does each of two steps of a sum.
+        // Each number loses at most half of the distance to its neighbour, and so does each of two
+        // steps of a sum.
         assert_eq!(errors.len(), 3, "{text}");
         assert!(errors[0] <= 3.0 * f64::from(f32::EPSILON), "{text}");
         assert!(
@@ -311,7 +314,8 @@ fn the_sixth_example_draws_four_pictures() {
     fs::remove_dir_all(Path::new(path).parent().expect("a folder")).expect("removed");
 }
 
-// --- the library, beyond what the examples use --------------------------------------------------------------------
+// --- the library, beyond what the examples
+// use --------------------------------------------------------------------
 
 /// Runs the ignored test `name` of this file on `ranks` ranks.
 fn on_ranks(name: &str, ranks: u32) -> Ended {
@@ -453,7 +457,8 @@ fn refused_calls(job: &Job) {
     );
     for rootless in [Collective::Broadcast, Collective::AllReduce] {
         let refused = communicator.run_in_place(SliceOperation::new(rootless), &mut [1]);
-        let sentence = "a reduction needs an operation, a collective from or to one rank a root, and others neither";
+        let sentence = "a reduction needs an operation, a collective from or to one rank a root, \
+                        and others neither";
         assert_refused(refused, &format!("{rootless}: {sentence}"));
     }
     communicator.close();

@@ -1,4 +1,5 @@
-//! `pxnbench experiment`: blocks of steps, each a process of its own, and what is concluded from them.
+//! `pxnbench experiment`: blocks of steps, each a process of its own, and what is concluded from
+//! them.
 
 mod common;
 
@@ -160,8 +161,8 @@ fn real_ranks_on_host_memory_show_no_difference_between_levels() {
     );
 }
 
-/// A start command that runs the program and then changes what it wrote: times in us by level, as if NCCL had measured them
-/// on two nodes.
+/// A start command that runs the program and then changes what it wrote: times in us by level, as
+/// if NCCL had measured them on two nodes.
 fn falsifier(folder: &Path, off: f64, others: f64) -> PathBuf {
     let script = format!(
         r#"#!/bin/bash
@@ -358,7 +359,8 @@ fn an_experiment_that_is_stopped_before_anything_can_be_compared_says_so() {
         (true, "the experiment ends: it was stopped by SIGTERM"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
-        let text = "#!/bin/sh\nif [ -e is_warm ]; then touch began; exec sleep 100; fi\ntouch is_warm\nexec \"$@\"\n";
+        let text = "#!/bin/sh\nif [ -e is_warm ]; then touch began; exec sleep 100; fi\ntouch \
+                    is_warm\nexec \"$@\"\n";
         start_script(folder.path(), text);
         if !is_warm {
             fs::write(folder.path().join("is_warm"), "").expect("written");
@@ -389,9 +391,11 @@ fn a_step_that_goes_on_when_the_time_is_over_is_ended_and_the_others_are_compare
     let words =
         format!("--start ./slow --levels off,aggressive --blocks 3 --time 25s --out e {COMPUTED}");
     let ended = experiment(folder.path(), &words).expect_code(4);
-    let said = "ended with exit code 4: it had not ended 30 s after the time was over, and was ended. Its output is in e/";
+    let said = "ended with exit code 4: it had not ended 30 s after the time was over, and was \
+                ended. Its output is in e/";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
-    let said = "the experiment ends: a step was still running after the time was over. To measure the rest, repeat the command with --resume --out e\n";
+    let said = "the experiment ends: a step was still running after the time was over. To measure \
+                the rest, repeat the command with --resume --out e\n";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     assert!(ended.took >= Duration::from_secs(55), "{:?}", ended.took);
     let rows = csv(&folder.path().join("e/comparison.csv"));
@@ -399,7 +403,8 @@ fn a_step_that_goes_on_when_the_time_is_over_is_ended_and_the_others_are_compare
     assert!(rows.iter().all(|row| row["blocks"] == "1"), "{rows:?}");
 }
 
-/// The record of such a step says that all was well, and the experiment is not complete all the same.
+/// The record of such a step says that all was well, and the experiment is not complete all the
+/// same.
 #[test]
 fn a_step_that_goes_on_after_its_record_is_ended_and_the_exit_code_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -409,7 +414,8 @@ fn a_step_that_goes_on_after_its_record_is_ended_and_the_exit_code_says_so() {
     let words =
         format!("--start ./slow --levels off,aggressive --blocks 3 --time 25s --out e {COMPUTED}");
     let ended = experiment(folder.path(), &words).expect_code(4);
-    let said = "the experiment ends: a step was still running after the time was over. To measure the rest, repeat the command with --resume --out e\n";
+    let said = "the experiment ends: a step was still running after the time was over. To measure \
+                the rest, repeat the command with --resume --out e\n";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     let record = json(&folder.path().join("e/experiment.json"));
     let steps = record["steps"].as_array().expect("steps");
@@ -434,7 +440,8 @@ fn a_step_does_not_outlive_an_experiment_that_is_killed() {
     });
 }
 
-/// A wall clock that is set forward by hours does not end the time of an experiment, and one that is set back does not lengthen a step.
+/// A wall clock that is set forward by hours does not end the time of an experiment, and one that
+/// is set back does not lengthen a step.
 #[test]
 fn a_wall_clock_that_is_set_does_not_change_the_time_of_an_experiment() {
     for seconds in [18_000, -18_000] {

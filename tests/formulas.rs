@@ -1,4 +1,5 @@
-//! Sizes, counts, roundings and bandwidths are nccl-tests': its own table as test values, and properties over all sizes.
+//! Sizes, counts, roundings and bandwidths are nccl-tests': its own table as test values, and
+//! properties over all sizes.
 
 use proptest::prelude::*;
 use pxnbench::{

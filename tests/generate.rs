@@ -123,8 +123,8 @@ fn completions_offer_what_is_visible_and_nothing_else() {
 /// What bash offers at the end of `line`, with the file that is generated.
 fn offered(completions: &Path, line: &[&str]) -> String {
     let script = format!(
-        "source '{}'; COMP_WORDS=({}); COMP_CWORD={}; _pxnbench pxnbench \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; \
-         echo \"${{COMPREPLY[*]}}\"",
+        "source '{}'; COMP_WORDS=({}); COMP_CWORD={}; _pxnbench pxnbench \"${{COMP_WORDS[-1]}}\" \
+         \"${{COMP_WORDS[-2]}}\"; echo \"${{COMPREPLY[*]}}\"",
         completions.display(),
         line.join(" "),
         line.len() - 1
@@ -165,7 +165,8 @@ fn a_folder_that_cannot_be_written_is_named() {
     );
 }
 
-// --- scripts/install.sh ---------------------------------------------------------------------------------------------
+// ---
+// scripts/install.sh ------------------------------------------------------------------------------
 
 /// `scripts/install.sh` of this checkout.
 fn install(arguments: &[&str]) -> Command {
@@ -265,7 +266,8 @@ fn write_program(file: &Path, line: &str) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
-/// A template that is submitted by its path finds the program in PATH, and the site's file beside itself.
+/// A template that is submitted by its path finds the program in PATH, and the site's file beside
+/// itself.
 #[test]
 fn installed_templates_find_their_program_and_site_file() {
     let (folder, elsewhere) = (folder(), folder());
@@ -274,7 +276,8 @@ fn installed_templates_find_their_program_and_site_file() {
     let slurm = folder.path().join("share/pxnbench/slurm");
     fs::write(slurm.join("site.conf"), "echo the site\n").expect("written");
     let template = slurm.join("pxn_balanced.sbatch");
-    // What stands for Slurm and for the program: only which program is called, and how, is looked at.
+    // What stands for Slurm and for the program: only which program is called, and how, is looked
+    // at.
     let stubs = elsewhere.path().join("stubs");
     fs::create_dir(&stubs).expect("a folder");
     write_program(
@@ -298,7 +301,8 @@ fn installed_templates_find_their_program_and_site_file() {
         .env("SLURM_SUBMIT_DIR", elsewhere.path());
     let ended = run(job.env_remove("PXNBENCH").env_remove("PXNBENCH_HOME")).expect_code(0);
     let called = format!(
-        "{}/pxnbench launch --default-sweep alltoall sendrecv all_reduce -b 1K -e 1G -f 4 -- --level balanced alltoall",
+        "{}/pxnbench launch --default-sweep alltoall sendrecv all_reduce -b 1K -e 1G -f 4 -- \
+         --level balanced alltoall",
         stubs.display()
     );
     assert_eq!(ended.stdout, format!("the site\n{called}\n"));

@@ -1,8 +1,10 @@
-//! Do the GPU's kernels make the same bytes as `collective::data`, and is the committed PTX made from the source?
+//! Do the GPU's kernels make the same bytes as `collective::data`, and is the committed PTX made
+//! from the source?
 //!
-//! No GPU is needed: `kernels.cu` is compiled as C++ with stand-ins for what CUDA has built in, and its entries run
-//! thread by thread. Where there is no `c++` that part is skipped, and says so. What remains for a real device (that
-//! its floating-point rounds as C++ does here) `pxnbench selfcheck` shows.
+//! No GPU is needed: `kernels.cu` is compiled as C++ with stand-ins for what CUDA has built in, and
+//! its entries run thread by thread. Where there is no `c++` that part is skipped, and says so.
+//! What remains for a real device (that its floating-point rounds as C++ does here)
+//! `pxnbench selfcheck` shows.
 
 mod common;
 
@@ -65,9 +67,9 @@ fn old_drivers_and_gpus_can_read_the_ptx() {
     }
 }
 
-/// A `main` that runs cases from standard input: a recipe, the bytes by which the stretch
-/// is off 16, its length, and bytes to check. For each it writes the filled buffer with 32 bytes on both sides, and how
-/// many elements were wrong in it, and in the bytes given.
+/// A `main` that runs cases from standard input: a recipe, the bytes by which the stretch is off
+/// 16, its length, and bytes to check. For each it writes the filled buffer with 32 bytes on both
+/// sides, and how many elements were wrong in it, and in the bytes given.
 ///
 /// `builtins.h` has what CUDA has built in.
 const HARNESS: &str = r#"
@@ -135,7 +137,8 @@ impl Dice {
     }
 }
 
-/// Places where something changes: the start, the ends of a turn for each width, and where 32 bits run over.
+/// Places where something changes: the start, the ends of a turn for each width, and where 32 bits
+/// run over.
 fn somewhere(dice: &mut Dice) -> u64 {
     let near = [
         100,
@@ -161,7 +164,8 @@ fn case(key: DataKey, content: Content, dice: &mut Dice) -> Case {
     write(&key, &content, &mut got);
     for _ in 0..dice.below(6) {
         let at = dice.below(len) as usize * size;
-        // The low bits: a mean of floats may be off by a little, and by how much is what the check must see.
+        // The low bits: a mean of floats may be off by a little, and by how much is what the check
+        // must see.
         got[at] = got[at].wrapping_add(dice.below(5) as u8);
     }
     Case {
@@ -189,7 +193,8 @@ fn cases() -> Vec<Case> {
                 seed: dice.below(u64::MAX),
             };
             for chunk in [1, 3, 16, 37, 64, 200, u64::MAX] {
-                // Ranks beyond the last do not occur in a run, but both sides must still agree on them.
+                // Ranks beyond the last do not occur in a run, but both sides must still agree on
+                // them.
                 let content = Content::Input {
                     rank: dice.below(ranks),
                     chunk,
@@ -243,7 +248,8 @@ fn built(dir: &Path) -> Option<std::path::PathBuf> {
         Ok(built) => built,
         Err(error) => {
             let why = format!(
-                "the kernels were not compared with the Rust generator, since c++ does not run: {error}"
+                "the kernels were not compared with the Rust generator, since c++ does not run: \
+                 {error}"
             );
             common::skip("c++", &why);
             return None;

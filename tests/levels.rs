@@ -168,13 +168,14 @@ mod check {
 
     use super::*;
 
-    /// A library that says it is NCCL of this version and knows these names, and can nothing. Rust's own linking needs the
-    /// compiler too, so it is there.
+    /// A library that says it is NCCL of this version and knows these names, and can nothing.
+    /// Rust's own linking needs the compiler too, so it is there.
     fn library(folder: &Path, version: u32, names: &[&str]) -> PathBuf {
         let (code, library) = (folder.join("nccl.c"), folder.join("libnccl.so.2"));
         let strings: String = names.iter().map(|name| format!("\"{name}\",")).collect();
         let source = format!(
-            "int ncclGetVersion(int* v) {{ *v = {version}; return 0; }}\nconst char* const names[] = {{ {strings} 0 }};\n"
+            "int ncclGetVersion(int* v) {{ *v = {version}; return 0; }}\nconst char* const \
+             names[] = {{ {strings} 0 }};\n"
         );
         fs::write(&code, source).expect("written");
         let built = Command::new("cc")
@@ -302,7 +303,8 @@ mod check {
         for words in [
             "no libnccl: ",
             "/nowhere/libnccl.so.2 does not exist",
-            "NCCL_PNX_DISABLE=1 has no effect: no NCCL that is known here reads this name; did you mean NCCL_PXN_DISABLE?",
+            "NCCL_PNX_DISABLE=1 has no effect: no NCCL that is known here reads this name; did \
+             you mean NCCL_PXN_DISABLE?",
             "TORCH_NCCL_ASYNC_ERROR_HANDLING",
             "NCCL_PXN_DISABLE=true",
         ] {
@@ -416,7 +418,8 @@ fn ranks_that_differ_make_the_rows_custom_and_are_named() {
     let folder = folder();
     // A wrapper gives rank 1 another level, as a node with another environment would.
     let wrapper = folder.path().join("wrap.sh");
-    let text = "#!/bin/sh\n[ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = 1 ] && export NCCL_P2P_PXN_LEVEL=2\nexec \"$@\"\n";
+    let text = "#!/bin/sh\n[ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = 1 ] && export \
+                NCCL_P2P_PXN_LEVEL=2\nexec \"$@\"\n";
     fs::write(&wrapper, text).expect("written");
     fs::set_permissions(
         &wrapper,

@@ -1,5 +1,6 @@
-//! Links that somebody planted under names which this program chooses, and what it leaves where others look: nothing is
-//! written through such a link, and no temporary file outlives its process for long.
+//! Links that somebody planted under names which this program chooses, and what it leaves where
+//! others look: nothing is written through such a link, and no temporary file outlives its process
+//! for long.
 
 mod common;
 
@@ -77,7 +78,8 @@ impl Place {
         command
     }
 
-    /// As [`Place::logging`], as soon as it has a folder for temporary files; it does not end by itself.
+    /// As [`Place::logging`], as soon as it has a folder for temporary files; it does not end by
+    /// itself.
     fn started(&self) -> (Child, PathBuf) {
         let before = names(&self.make("tmp"));
         let _ = fs::remove_file(self.path("x.csv"));
@@ -217,7 +219,8 @@ fn the_folder_of_a_job_is_no_link() {
             .env("SLURM_STEP_ID", step))
         .expect_code(6);
         let sentence = format!(
-            "pxnbench: {link} is a symbolic link that pxnbench did not create. Name another file, or another folder with --out"
+            "pxnbench: {link} is a symbolic link that pxnbench did not create. Name another file, \
+             or another folder with --out"
         );
         assert_eq!(ended.sentences().last(), Some(&sentence.as_str()));
         assert_eq!(names(&elsewhere), [] as [&str; 0]);

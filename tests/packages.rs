@@ -1,4 +1,5 @@
-//! Packages and releases: `scripts/release.sh`, the metadata of the Debian package, Spack's recipe, the module file.
+//! Packages and releases: `scripts/release.sh`, the metadata of the Debian package, Spack's recipe,
+//! the module file.
 
 mod common;
 
@@ -43,9 +44,11 @@ fn runs(program: &str, argument: &str) -> bool {
     Command::new(program).arg(argument).output().is_ok()
 }
 
-// --- scripts/release.sh ---------------------------------------------------------------------------------------------
+// ---
+// scripts/release.sh ------------------------------------------------------------------------------
 
-/// Writes a program that stands for the one in a release, which with all its symbols would be slow to compress.
+/// Writes a program that stands for the one in a release, which with all its symbols would be slow
+/// to compress.
 fn small_program(folder: &Path) -> PathBuf {
     let program = folder.join("small");
     fs::write(&program, format!("#!/bin/sh\nexec {BINARY} \"$@\"\n")).expect("written");
@@ -165,8 +168,8 @@ fn a_release_that_would_lack_something_is_not_made() {
     assert!(stderr.contains("is not empty"), "{stderr}");
 }
 
-/// Stand-ins for programs of cargo's: one prints what is below the folder that the package is made of, and one writes a bill of
-/// materials with the path of the checkout in it.
+/// Stand-ins for programs of cargo's: one prints what is below the folder that the package is made
+/// of, and one writes a bill of materials with the path of the checkout in it.
 const CARGO_DEB: &str = r#"cd "$CARGO_TARGET_DIR/release" && find . -type f | sort >"$LISTED"; head -n 1 <(zcat package/usr/share/doc/pxnbench/changelog.Debian.gz) >>"$LISTED""#;
 const CARGO_CYCLONEDX: &str = r#"while [[ $1 != --override-filename ]]; do shift; done; echo "path+file://$PWD#pxnbench" >"$2.json""#;
 
@@ -210,9 +213,11 @@ fn a_release_has_a_package_by_debians_rules_and_no_path_of_this_machine() {
     assert_eq!(sums.lines().count(), 3, "{sums}");
 }
 
-// --- the Debian package ---------------------------------------------------------------------------------------------
+// --- the Debian
+// package -----------------------------------------------------------------------------------------
 
-/// The sources of the package's files are what `scripts/release.sh` has put there when it calls cargo-deb.
+/// The sources of the package's files are what `scripts/release.sh` has put there when it calls
+/// cargo-deb.
 #[test]
 fn the_debian_package_names_files_that_a_release_makes() {
     let manifest = manifest();
@@ -246,7 +251,8 @@ fn the_debian_package_names_files_that_a_release_makes() {
     assert!(depends.contains("openmpi-bin"), "{depends}");
 }
 
-// --- Spack ----------------------------------------------------------------------------------------------------------
+// ---
+// Spack -------------------------------------------------------------------------------------------
 
 const RECIPE: &str = "packaging/spack/spack_repo/pxnbench/packages/pxnbench/package.py";
 
@@ -319,7 +325,8 @@ fn spacks_recipe_has_the_versions_and_features_of_the_crate() {
     assert!(text(RECIPE).contains(&format!("spack dev-build pxnbench@{VERSION}")));
 }
 
-// --- the module file ------------------------------------------------------------------------------------------------
+// --- the module
+// file --------------------------------------------------------------------------------------------
 
 /// Runs a module file with stand-ins for the commands of modules, which print how they are called.
 const MODULES: &str = r#"

@@ -1,5 +1,5 @@
-//! `pxnbench proof` on NCCL's logs of real runs: four ranks on two virtual nodes with two rails, one run for each setting.
-//! `summary.tsv` has what the runs' own counters showed.
+//! `pxnbench proof` on NCCL's logs of real runs: four ranks on two virtual nodes with two rails,
+//! one run for each setting. `summary.tsv` has what the runs' own counters showed.
 
 mod common;
 
@@ -196,7 +196,8 @@ fn one_node_and_sockets_say_why_there_is_no_pxn() {
 
 #[test]
 fn level_1_needs_no_relay_where_the_own_path_is_good() {
-    // The one cell of the table of runs whose log is not kept: its lines are those of level 0, but for the level.
+    // The one cell of the table of runs whose log is not kept: its lines are those of level 0, but
+    // for the level.
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("level1.log");
     let text = fs::read_to_string(logs().join("a2a.shared.level0.log")).expect("a log");
@@ -424,7 +425,8 @@ fn a_log_without_connections_says_what_to_log() {
             advice: "INIT",
         },
         QuietLog {
-            text: "h:1:1 [0] NCCL INFO comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n",
+            text: "h:1:1 [0] NCCL INFO comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank \
+                   0 MNNVL 0\n",
             reason: "no_connection",
             advice: "after it",
         },

@@ -166,7 +166,9 @@ fn a_log_of_a_failure_alone_is_reported() {
     let log = folder.path().join("job.out");
     fs::write(
         &log,
-        "[rank1]:[E ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=79, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n",
+        "[rank1]:[E ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation \
+         timeout: WorkNCCL(SeqNum=79, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 \
+         milliseconds before timing out.\n",
     )
     .expect("written");
     let found = json(&log);

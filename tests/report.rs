@@ -18,9 +18,10 @@ use roxmltree::{Document, Node, ParsingOptions};
 /// What a host or a note may contain to get into a page.
 const HOSTILE: &str = "<script>alert('1')</script>&|`x";
 
-const HEADER: &str = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,gpus_per_process,\
-                      size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,busbw_GBps,wrong,status,note,hosts,\
-                      peak_GBps,pxn,transport,algo,proto";
+const HEADER: &str = "run_id,started_at,collective,backend,level,network,resources,step,repeat,\
+                      nodes,ranks,gpus_per_process,size_bytes,count,type,redop,root,in_place,\
+                      iters,time_us,algbw_GBps,busbw_GBps,wrong,status,note,hosts,peak_GBps,pxn,\
+                      transport,algo,proto";
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -29,8 +30,9 @@ fn folder() -> tempfile::TempDir {
 fn row(level: &str, repeat: u32, size: u64, time: f64, hosts: &str) -> String {
     let busbw = size as f64 / 1e3 / time;
     format!(
-        "r,2026-01-01T00:00:00+00:00,all_reduce,nccl,{level},auto,none,,{repeat},2,16,1,{size},{},float,sum,-1,0,20,{time},\
-         {busbw},{busbw},0,ok,,\"{hosts}\",400,used,P2P+NET/IB,RING,LL128\n",
+        "r,2026-01-01T00:00:00+00:00,all_reduce,nccl,{level},auto,none,,{repeat},2,16,1,{size},{},\
+         float,sum,-1,0,20,{time},{busbw},{busbw},0,ok,,\"{hosts}\",400,used,P2P+NET/IB,RING,\
+         LL128\n",
         size / 4
     )
 }
@@ -52,7 +54,8 @@ fn write_run(folder: &Path) {
 /// Writes the times of `ranks` ranks, one of which is slow.
 fn write_ranks(folder: &Path, ranks: u32) {
     let mut text = String::from(
-        "run_id,started_at,collective,level,repeat,ranks,size_bytes,type,redop,root,in_place,group,rank,host,time_us\n",
+        "run_id,started_at,collective,level,repeat,ranks,size_bytes,type,redop,root,in_place,\
+         group,rank,host,time_us\n",
     );
     for power in [10, 20, 30] {
         for rank in 0..ranks {
@@ -60,7 +63,8 @@ fn write_ranks(folder: &Path, ranks: u32) {
             let size = 1_u64 << power;
             let _ = writeln!(
                 text,
-                "r,2026-01-01T00:00:00+00:00,all_reduce,off,0,{ranks},{size},float,sum,-1,0,,{rank},n{rank},{time}"
+                "r,2026-01-01T00:00:00+00:00,all_reduce,off,0,{ranks},{size},float,sum,-1,0,,\
+                 {rank},n{rank},{time}"
             );
         }
     }
@@ -388,7 +392,8 @@ fn a_run_of_this_program_is_reported_with_what_it_ran_on() {
     }
 }
 
-/// The pivot that the example's text shows is that of its CSV, whose columns are those of this program.
+/// The pivot that the example's text shows is that of its CSV, whose columns are those of this
+/// program.
 #[test]
 fn the_example_of_a_spreadsheet_is_true() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/spreadsheet");
@@ -511,8 +516,8 @@ fn write_stragglers(folder: &Path) {
     });
     set_in_run(folder, "stragglers", report);
     let mut text = String::from(
-        "collective,size_bytes,rank,host,node,device,iterations,operation_us,arrival_us,arrival_pct,transfer_us,\
-         transfer_pct,is_straggler,late\r\n",
+        "collective,size_bytes,rank,host,node,device,iterations,operation_us,arrival_us,\
+         arrival_pct,transfer_us,transfer_pct,is_straggler,late\r\n",
     );
     for size in [1 << 10, 1 << 20] {
         for rank in 0..8 {
@@ -607,7 +612,8 @@ fn nobody_late_is_said_and_no_search_is_not_called_one() {
     assert!(page.contains("no straggler: in 200 operations of 2 cases nobody is late"));
 }
 
-/// Writes three repetitions of a run at `level` into a folder of its own; `from` is the smallest size as a power of two.
+/// Writes three repetitions of a run at `level` into a folder of its own; `from` is the smallest
+/// size as a power of two.
 fn write_level(at: &Path, name: &str, level: &str, factor: f64, from: u32) {
     let mut text = format!("{HEADER}\n");
     for repeat in 0..3 {
@@ -757,7 +763,8 @@ fn the_throughput_of_a_repeated_sweep_is_drawn() {
     let at = folder.path();
     write_run(at);
     let mut text = String::from(
-        "run_id,elapsed_s,collective,size_bytes,type,redop,root,in_place,operations,time_us,busbw_GBps,wrong_cases\r\n",
+        "run_id,elapsed_s,collective,size_bytes,type,redop,root,in_place,operations,time_us,\
+         busbw_GBps,wrong_cases\r\n",
     );
     for second in 1..30 {
         let _ = write!(

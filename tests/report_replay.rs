@@ -47,8 +47,8 @@ fn operation(rank: u64, stream: u64, name: &str, span: (f64, f64), arguments: &V
     })
 }
 
-/// Writes the replay of a step of two operations on `ranks` ranks, whose computation takes 800 us and whose gradients take 300 us,
-/// of which 200 us are not hidden.
+/// Writes the replay of a step of two operations on `ranks` ranks, whose computation takes 800 us
+/// and whose gradients take 300 us, of which 200 us are not hidden.
 fn write_replay(folder: &Path, run: &Value, ranks: u64, name: &str) -> PathBuf {
     fs::create_dir_all(folder).expect("a folder");
     let mut run = run.clone();
@@ -162,9 +162,10 @@ fn a_replay_has_its_times_collectives_and_timelines_on_the_page() {
     for part in [
         "1 training step replayed.",
         "Workload moe-8x7b: Two operations.",
-        "Exposed communication, which computation does not hide: 0.2 ms, 20 % of the step (95 % interval 15 to 25 %).",
-        "The communication has 483 copies of 204.9 MB within memory: they take 1.25 ms alone and 1.3 ms in the step. \
-         The collectives take 0.5 ms alone and 0.6 ms in the step.",
+        "Exposed communication, which computation does not hide: 0.2 ms, 20 % of the step (95 % \
+         interval 15 to 25 %).",
+        "The communication has 483 copies of 204.9 MB within memory: they take 1.25 ms alone and \
+         1.3 ms in the step. The collectives take 0.5 ms alone and 0.6 ms in the step.",
         "The data of 1 kind of collectives were checked, and all were correct.",
         "Timelines of 3 of the 8 ranks in timeline.json are drawn",
         "PXN used: 8 of 16 connections for send/recv leave through another GPU's NIC.",
@@ -215,7 +216,8 @@ fn a_replay_has_its_times_collectives_and_timelines_on_the_page() {
     assert_eq!(
         cells("Collectives alone and in the step: step"),
         [
-            "alltoallv | 1M | bfloat16 | moe-8x7b | 8 | tokens | 2 | 250 | 3.5 | 300 | 2.917 | used | 8 of 16 | NET/IB+P2P"
+            "alltoallv | 1M | bfloat16 | moe-8x7b | 8 | tokens | 2 | 250 | 3.5 | 300 | 2.917 | \
+             used | 8 of 16 | NET/IB+P2P"
         ]
     );
     let pictures = document
@@ -251,11 +253,13 @@ fn the_metrics_have_the_times_of_training_steps() {
     let metrics = fs::read_to_string(at.join("step.prom")).expect("the metrics");
     for (metric, expected) in [
         (
-            "pxnbench_step_time_seconds{level=\"balanced\",mode=\"computation\",ranks=\"8\",workload=\"moe-8x7b\"}",
+            "pxnbench_step_time_seconds{level=\"balanced\",mode=\"computation\",ranks=\"8\",\
+             workload=\"moe-8x7b\"}",
             800e-6,
         ),
         (
-            "pxnbench_step_time_seconds{level=\"balanced\",mode=\"overlapped\",ranks=\"8\",workload=\"moe-8x7b\"}",
+            "pxnbench_step_time_seconds{level=\"balanced\",mode=\"overlapped\",ranks=\"8\",\
+             workload=\"moe-8x7b\"}",
             1e-3,
         ),
         (
@@ -363,7 +367,8 @@ fn words_of_a_replay_are_no_markup_and_damaged_files_are_said() {
     );
     fs::remove_file(step.join("replay.json")).expect("removed");
     let ended = run(alone(at).args(["report", "step"])).expect_code(5);
-    let words = "has no results.csv, replay.json or rehearsal.json, and no folder below it has a run: nothing to report";
+    let words = "has no results.csv, replay.json or rehearsal.json, and no folder below it has a \
+                 run: nothing to report";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
 }
 

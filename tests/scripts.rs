@@ -1,4 +1,5 @@
-//! What all files in `scripts/` have in common: they explain themselves, and what they are told wrong ends them.
+//! What all files in `scripts/` have in common: they explain themselves, and what they are told
+//! wrong ends them.
 
 use std::{
     fs,

@@ -1,5 +1,6 @@
-//! The pages that teach are true: each of their commands runs, and does what the page says. What needs Slurm is in
-//! `tests/slurm/taught.rs`. A command that can run nowhere here is parsed, and said to be left out.
+//! The pages that teach are true: each of their commands runs, and does what the page says. What
+//! needs Slurm is in `tests/slurm/taught.rs`. A command that can run nowhere here is parsed, and
+//! said to be left out.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -221,7 +222,8 @@ fn translated_pages_have_the_commands_and_the_output_of_their_originals() {
     }
 }
 
-/// The code in the sentences and tables of a page that has something to type: commands, flags, variables, settings.
+/// The code in the sentences and tables of a page that has something to type: commands, flags,
+/// variables, settings.
 fn code_in_sentences(name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(page(name)).expect("a page");
     let mut in_block = false;

@@ -34,7 +34,8 @@ fn generated_template(name: &str, text: &str, site_block: &str) -> String {
 /// Returns the exports of a level, with their comments as in a hand-written script.
 fn level_block(level: &levels::Preset) -> String {
     let mut lines = vec![format!(
-        "{LEVEL_BLOCK} A variable that you export yourself overrides it; the result then names the level that was in force."
+        "{LEVEL_BLOCK} A variable that you export yourself overrides it; the result then names \
+         the level that was in force."
     )];
     lines.extend(
         level

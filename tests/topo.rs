@@ -1,4 +1,5 @@
-//! `pxnbench topo` as users see it: from NCCL's topology files, and from a sysfs tree with NVML's answers.
+//! `pxnbench topo` as users see it: from NCCL's topology files, and from a sysfs tree with NVML's
+//! answers.
 
 mod common;
 
@@ -78,7 +79,8 @@ fn two_gpus_have_18_links() {
     );
 }
 
-/// As NCCL did on two GPUs with these files: over the processor rings relay too, over switches only send/recv does.
+/// As NCCL did on two GPUs with these files: over the processor rings relay too, over switches only
+/// send/recv does.
 #[test]
 fn relays_are_those_that_nccl_chose() {
     let split = topo_json(&data("split.xml"));
@@ -126,7 +128,8 @@ fn a_relay_needs_nvlink_gpudirect_and_a_near_nic() {
     );
 }
 
-/// GPU 0 has a link to GPU 1, and that one to GPU 2: a way of two links is NVB, and no relay goes over it.
+/// GPU 0 has a link to GPU 1, and that one to GPU 2: a way of two links is NVB, and no relay goes
+/// over it.
 #[test]
 fn a_way_over_another_gpu_is_nvb() {
     let gpu = |at: usize, to: &[usize]| {
@@ -135,8 +138,8 @@ fn a_way_over_another_gpu_is_nvb() {
         };
         let links: String = to.iter().map(link).collect();
         format!(
-            "<pci busid=\"0000:0{at}:00.0\" class=\"0x030200\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><gpu \
-             dev=\"{at}\" sm=\"70\">{links}</gpu></pci>"
+            "<pci busid=\"0000:0{at}:00.0\" class=\"0x030200\" link_speed=\"16.0 GT/s PCIe\" \
+             link_width=\"16\"><gpu dev=\"{at}\" sm=\"70\">{links}</gpu></pci>"
         )
     };
     let nodes = [gpu(0, &[1]), gpu(1, &[0, 2]), gpu(2, &[1])].concat();
@@ -152,8 +155,8 @@ fn a_way_over_another_gpu_is_nvb() {
     assert_eq!(all.between(0, 2).peak.gbps.map(|gbps| gbps.0), Some(50.0));
 }
 
-/// A file system with the sysfs of a node: 8 switches, 4 on each NUMA node, each with a GPU and a NIC behind it, and a
-/// slow interface at the first processor.
+/// A file system with the sysfs of a node: 8 switches, 4 on each NUMA node, each with a GPU and a
+/// NIC behind it, and a slow interface at the first processor.
 fn node(root: &Path) {
     let write = |path: &str, text: &str| {
         let path = root.join(path);
@@ -465,14 +468,14 @@ fn gpus_of_a_switch_spread_over_its_nics() {
         let link = "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"";
         let gpu = |at: usize| {
             format!(
-                "<pci busid=\"0000:1{at}:00.0\" class=\"0x030200\" {link}><gpu dev=\"{at}\" sm=\"90\"><nvlink count=\"18\" \
-                 tclass=\"0x068000\"/></gpu></pci>"
+                "<pci busid=\"0000:1{at}:00.0\" class=\"0x030200\" {link}><gpu dev=\"{at}\" \
+                 sm=\"90\"><nvlink count=\"18\" tclass=\"0x068000\"/></gpu></pci>"
             )
         };
         let nic = |at: usize| {
             format!(
-                "<pci busid=\"0000:2{at}:00.0\" class=\"0x020700\" {link}><nic><net name=\"n{at}\" \
-                 speed=\"200000\"/></nic></pci>"
+                "<pci busid=\"0000:2{at}:00.0\" class=\"0x020700\" {link}><nic><net \
+                 name=\"n{at}\" speed=\"200000\"/></nic></pci>"
             )
         };
         let below: String = (0..gpus).map(gpu).chain((0..nics).map(nic)).collect();
@@ -499,8 +502,8 @@ fn gpus_of_a_switch_spread_over_its_nics() {
     assert_eq!(node(2, 0), (vec![None, None], vec![]));
 }
 
-/// Two GPUs below one switch, and three networks that NCCL lists in another order than that of their numbers. One of them is of
-/// another plugin.
+/// Two GPUs below one switch, and three networks that NCCL lists in another order than that of
+/// their numbers. One of them is of another plugin.
 const LISTED_BACKWARDS: &str = r#"<system version="1"><cpu numaid="0">
 <pci busid="0000:01:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
 <pci busid="0000:10:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
@@ -514,8 +517,8 @@ const LISTED_BACKWARDS: &str = r#"<system version="1"><cpu numaid="0">
 <net name="gin" dev="0" speed="200000" guid="0x1" gdr="1" net="0" gin="1"/></nic></pci>
 </pci></cpu></system>"#;
 
-/// Which of equally near NICs a GPU takes goes by the order of the file (graph/topo.cc, `ncclTopoGetLocal`), and what is called
-/// rail 0 by the number in it.
+/// Which of equally near NICs a GPU takes goes by the order of the file (graph/topo.cc,
+/// `ncclTopoGetLocal`), and what is called rail 0 by the number in it.
 #[test]
 fn nics_have_their_numbers_and_are_chosen_in_the_order_of_the_file() {
     let page = topo_json(LISTED_BACKWARDS);
@@ -601,7 +604,8 @@ fn a_template_is_read_and_nothing_is_concluded_from_what_it_leaves_out() {
         assert_eq!(page.matches("PCIe switch  ").count(), 2, "{page}");
         for words in [
             &format!("    NIC at 0101:00:00.0 {kind}  unknown (port not in this file)\n"),
-            "this file is a template for NCCL_TOPO_FILE, not a dump: it holds the places of 2 GPUs and 2 NICs",
+            "this file is a template for NCCL_TOPO_FILE, not a dump: it holds the places of 2 \
+             GPUs and 2 NICs",
             "the nearest by path type: 0101:00:00.0 (PIX)",
             "order: cannot tell",
         ] {
@@ -639,8 +643,9 @@ fn a_template_is_read_and_nothing_is_concluded_from_what_it_leaves_out() {
 /// The template of g5: bus ids alone, without a class.
 #[test]
 fn a_device_of_unknown_kind_is_neither_gpu_nor_switch() {
-    let text = "<!-- g5 --><system><cpu numaid=\"0\"><pci busid=\"0000:00:16.0\"/><pci busid=\"0000:00:17.0\"/></cpu>\
-                <cpu numaid=\"0x1\"><pci busid=\"0000:00:1a.0\"/></cpu></system>";
+    let text = "<!-- g5 --><system><cpu numaid=\"0\"><pci busid=\"0000:00:16.0\"/><pci \
+                busid=\"0000:00:17.0\"/></cpu><cpu numaid=\"0x1\"><pci \
+                busid=\"0000:00:1a.0\"/></cpu></system>";
     let page = topo(text, &[]).expect_code(0).stdout;
     assert!(
         page.contains("  device of unknown kind  0000:00:16.0\n"),
@@ -701,7 +706,8 @@ fn several_hosts_are_drawn_apart() {
     let gpus = |links: [&str; 2]| -> String {
         let gpu = |(at, link): (usize, &str)| {
             let inside = format!(
-                "<gpu dev=\"{at}\" sm=\"100\" rank=\"{at}\" gdr=\"1\">{link}<c2c bw=\"44712\" count=\"5\"/></gpu>"
+                "<gpu dev=\"{at}\" sm=\"100\" rank=\"{at}\" gdr=\"1\">{link}<c2c bw=\"44712\" \
+                 count=\"5\"/></gpu>"
             );
             pci(&format!("000{at}:01:00.0"), "0x030200", &inside)
         };
@@ -786,8 +792,8 @@ fn two_gpus_in_one_device_are_two() {
 fn what_is_not_read_is_named() {
     let gpu = |at: usize| {
         let inside = format!(
-            "<gpu dev=\"{at}\" sm=\"94\" gcn=\"gfx942\" rank=\"{at}\" gdr=\"1\"><xgmi target=\"0000:0{}:00.0\" \
-             count=\"1\" tclass=\"0x038000\"/></gpu>",
+            "<gpu dev=\"{at}\" sm=\"94\" gcn=\"gfx942\" rank=\"{at}\" gdr=\"1\"><xgmi \
+             target=\"0000:0{}:00.0\" count=\"1\" tclass=\"0x038000\"/></gpu>",
             1 - at
         );
         pci(&format!("0000:0{at}:00.0"), "0x120000", &inside)
@@ -831,7 +837,8 @@ fn a_gpu_without_nvlink_among_others_is_said() {
     );
 }
 
-/// The matrix of a node with NVLink, as nvidia-smi prints it: underlined, with tabs, blanks around X, names in a legend.
+/// The matrix of a node with NVLink, as nvidia-smi prints it: underlined, with tabs, blanks around
+/// X, names in a legend.
 const MATRIX: &str = "\u{1b}[4m\tGPU0\tGPU1\tGPU2\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\u{1b}[0m\n\
     GPU0\t X \tNV12\tNV12\tPXB\tSYS\t48-63,176-191\t3\t\tN/A\n\
     GPU1\tNV12\t X \tNV12\tPXB\tSYS\t48-63,176-191\t3\t\tN/A\n\
@@ -895,14 +902,16 @@ fn other_forms_of_the_matrix_are_read() {
 
     // One GPU; tabs that an editor swallowed; a row that is missing; a comment's mark.
     let single = one(
-        "        GPU0    NIC0    CPU Affinity    NUMA Affinity\nGPU0     X      PHB     0-251   N/A\n",
+        "        GPU0    NIC0    CPU Affinity    NUMA Affinity\nGPU0     X      PHB     0-251   \
+         N/A\n",
     );
     assert_eq!(
         (single.gpus.len(), single.nics.len(), single.cpus[0].numa),
         (1, 1, -1)
     );
     let glued = one(
-        "# \tGPU0 GPU1 NIC0 NIC1 CPU Affinity NUMA Affinity\n# GPU0 X NV18NODEPIX 0-55 0\n# GPU1 NV18 X PIXNODE 0-55 0\n",
+        "# \tGPU0 GPU1 NIC0 NIC1 CPU Affinity NUMA Affinity\n# GPU0 X NV18NODEPIX 0-55 0\n# GPU1 \
+         NV18 X PIXNODE 0-55 0\n",
     );
     assert_eq!(glued.to_nic(0, 1).kind, Some(PathType::Pix));
     assert_eq!(glued.nic_to_nic(0, 1).kind, None);
@@ -930,7 +939,8 @@ fn other_forms_of_the_matrix_are_read() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Arbitrary text, arbitrary text below a header, and a matrix that is cut and patched: never a panic.
+    /// Arbitrary text, arbitrary text below a header, and a matrix that is cut and patched: never a
+    /// panic.
     #[test]
     fn no_matrix_is_a_panic(text in any::<String>(), cells in "(GPU|NIC|NV|X|PIX|NODE|[0-9]|[ \t\n:]|\u{1b}|#){0,120}", cut in 0..700_usize) {
         draw(&text);

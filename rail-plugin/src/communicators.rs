@@ -1,8 +1,9 @@
 //! [`Communicators`]: NCCL's communicators, and the ranks of this process in them.
 //!
-//! NCCL tells a net plugin the id of a communicator (interface v11), and a profiler plugin the id and the rank. This library is
-//! both plugins. NCCL sets them up on the same thread, so the thread tells apart the ranks of one communicator in a process with several
-//! GPUs. The tag of a message is the rank whose data it has; if this is another rank, this process relays the message.
+//! NCCL tells a net plugin the id of a communicator (interface v11), and a profiler plugin the id
+//! and the rank. This library is both plugins. NCCL sets them up on the same thread, so the thread
+//! tells apart the ranks of one communicator in a process with several GPUs. The tag of a message
+//! is the rank whose data it has; if this is another rank, this process relays the message.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +38,8 @@ impl Communicator {
         communicator
     }
 
-    /// Returns whether this process sends data of `origin` for another rank; `None` if its own rank is unknown.
+    /// Returns whether this process sends data of `origin` for another rank; `None` if its own rank
+    /// is unknown.
     pub(crate) fn relays(&self, origin: i32) -> Option<bool> {
         Some(*self.rank.get()? != origin)
     }
@@ -55,7 +57,8 @@ impl Communicators {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the communicator that NCCL sets up on this thread, and returns its number, which is never 0.
+    /// Adds the communicator that NCCL sets up on this thread, and returns its number, which is
+    /// never 0.
     pub(crate) fn open(&self, id: u64) -> usize {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let communicator = Arc::new(Communicator::new(Some(id)));

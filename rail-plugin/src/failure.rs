@@ -32,7 +32,8 @@ impl Failure {
         }
     }
 
-    /// Returns the error of a call of the operating system. `doing` is what failed, as the beginning of a sentence.
+    /// Returns the error of a call of the operating system. `doing` is what failed, as the
+    /// beginning of a sentence.
     pub(crate) fn system(doing: &str, error: impl fmt::Display) -> Failure {
         Failure::new(Code::System, format!("{doing} failed: {error}."))
     }

@@ -1,8 +1,9 @@
 //! A net plugin for NCCL that plays the NICs of virtual nodes on one machine.
 //!
-//! NCCL loads the shared object of this crate (`NCCL_NET_PLUGIN`) and sees NICs `rail0`, `rail1`, … that claim GPUDirect. Bytes
-//! go through pinned host memory and a socket between the processes of one machine, so a run shows what NCCL decides and
-//! which way the bytes go, and never how fast that is. `docs/REHEARSAL.md` describes what is counted, and the variables.
+//! NCCL loads the shared object of this crate (`NCCL_NET_PLUGIN`) and sees NICs `rail0`, `rail1`, …
+//! that claim GPUDirect. Bytes go through pinned host memory and a socket between the processes of
+//! one machine, so a run shows what NCCL decides and which way the bytes go, and never how fast
+//! that is. `docs/REHEARSAL.md` describes what is counted, and the variables.
 //!
 //! | module | what it is |
 //! |---|---|

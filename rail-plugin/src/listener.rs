@@ -12,8 +12,8 @@ use crate::{
     wire::{Handle, Hello, Peer, Secret},
 };
 
-/// The most connections that have not introduced themselves. Other users of the machine can connect too, but only a peer has the token,
-/// which NCCL passes in the handle.
+/// The most connections that have not introduced themselves. Other users of the machine can connect
+/// too, but only a peer has the token, which NCCL passes in the handle.
 const MOST_STRANGERS: usize = 64;
 
 /// Returns random bytes.

@@ -1,4 +1,5 @@
-//! All of the plugin behind numbers: NCCL holds what is a pointer to it, and means nothing to anybody else.
+//! All of the plugin behind numbers: NCCL holds what is a pointer to it, and means nothing to
+//! anybody else.
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,8 @@ use crate::{
     wire::{HANDLE_BYTES, Handle},
 };
 
-/// How often counters are written while messages flow, so that those of a job that is killed are not lost.
+/// How often counters are written while messages flow, so that those of a job that is killed are
+/// not lost.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connection's number is a multiple of this; those of its operations lie between.
@@ -81,7 +83,8 @@ impl Plugin {
         &self.settings
     }
 
-    // --- communicators ------------------------------------------------------------------------------------------
+    // ---
+    // communicators -------------------------------------------------------------------------------
 
     /// Notes a communicator, and returns its number.
     pub(crate) fn open_communicator(&self, id: u64) -> usize {
@@ -111,7 +114,8 @@ impl Plugin {
             .ok_or_else(|| Failure::internal("NCCL uses a communicator that it has closed."))
     }
 
-    // --- connections --------------------------------------------------------------------------------------------
+    // ---
+    // connections ---------------------------------------------------------------------------------
 
     fn rail(&self, number: i32) -> Result<u32> {
         let rails = self.shared.rails.len();
@@ -275,7 +279,8 @@ impl Plugin {
         Ok(())
     }
 
-    // --- counters -----------------------------------------------------------------------------------------------
+    // ---
+    // counters ------------------------------------------------------------------------------------
 
     /// Writes the counters into the folder that the environment names.
     ///
@@ -292,7 +297,8 @@ impl Plugin {
         )
     }
 
-    /// Returns what waits at the senders. One that another thread holds at this moment is left out; the next file has it.
+    /// Returns what waits at the senders. One that another thread holds at this moment is left out;
+    /// the next file has it.
     fn waiting(&self) -> Vec<Waiting> {
         let ends: Vec<_> = held(&self.ends).values().cloned().collect();
         let of_end = |end: &Arc<Mutex<End>>| match &*end.try_lock().ok()? {

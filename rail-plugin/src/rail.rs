@@ -73,8 +73,8 @@ impl Rail {
         }
     }
 
-    /// Books `bytes` on this rail, and returns when they have left it, which is `now` if the rail has no limits. For the first bytes of
-    /// a message, `queued_at` is when NCCL passed it.
+    /// Books `bytes` on this rail, and returns when they have left it, which is `now` if the rail
+    /// has no limits. For the first bytes of a message, `queued_at` is when NCCL passed it.
     pub(crate) fn book(&self, bytes: usize, queued_at: Option<Instant>, now: Instant) -> Instant {
         let earliest = queued_at.map_or(now, |at| now.max(at + self.settings.latency));
         let Some(bandwidth) = self.settings.bandwidth else {

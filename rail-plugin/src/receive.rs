@@ -113,7 +113,8 @@ impl Receiver {
         &mut self.staging
     }
 
-    /// Posts a receive with a buffer for a message of each tag, and returns the number of the operation.
+    /// Posts a receive with a buffer for a message of each tag, and returns the number of the
+    /// operation.
     ///
     /// # Errors
     /// Returns an error if the connection is broken, or if the number of buffers is not possible.
@@ -169,7 +170,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Writes grants, as far as the socket has room. Whether the peer is gone is found out by reading.
+    /// Writes grants, as far as the socket has room. Whether the peer is gone is found out by
+    /// reading.
     fn write_grants(&mut self) {
         while self.written < self.outgoing.len() {
             match self.connection.write(&self.outgoing[self.written..]) {
@@ -336,7 +338,8 @@ impl Receiver {
         Failure::new(
             Code::Remote,
             format!(
-                "rail{}: {} is gone while messages from it were expected. Look for the first error in the output of that rank.",
+                "rail{}: {} is gone while messages from it were expected. Look for the first \
+                 error in the output of that rank.",
                 self.rail,
                 self.peer.name()
             ),
@@ -349,8 +352,8 @@ impl Operations for Receiver {
         &mut self.requests
     }
 
-    /// Does what can be done without waiting. Every call after an error returns that error: what follows in the stream could not be
-    /// told from the message before.
+    /// Does what can be done without waiting. Every call after an error returns that error: what
+    /// follows in the stream could not be told from the message before.
     fn advance(&mut self) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());

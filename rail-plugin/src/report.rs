@@ -134,7 +134,8 @@ fn played(rails: &[Rail]) -> Vec<Played> {
     all
 }
 
-/// Writes the counters into the folder of the settings, if they name one. The file is replaced as a whole.
+/// Writes the counters into the folder of the settings, if they name one. The file is replaced as a
+/// whole.
 ///
 /// # Errors
 /// Returns an error if the folder is missing or a link, or cannot be written to.
@@ -177,7 +178,8 @@ pub(crate) fn write(
     })
 }
 
-/// Writes a new file beside `name`, and renames it. No link is followed: neither the folder, nor what stands under the names.
+/// Writes a new file beside `name`, and renames it. No link is followed: neither the folder, nor
+/// what stands under the names.
 fn replace(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> {
     let options = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = rustix::fs::openat(CWD, folder, options, Mode::empty())?;

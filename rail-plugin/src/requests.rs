@@ -9,7 +9,8 @@ use crate::failure::{Failure, Result};
 pub(crate) struct Requests {
     /// The number of the last operation.
     last: u32,
-    /// The operations that NCCL has not found complete, by their numbers. A complete one has the bytes of each of its messages.
+    /// The operations that NCCL has not found complete, by their numbers. A complete one has the
+    /// bytes of each of its messages.
     open: HashMap<u32, Option<Vec<u64>>>,
 }
 
@@ -31,7 +32,8 @@ impl Requests {
         self.open.insert(number, Some(bytes));
     }
 
-    /// Removes an operation that is complete, and returns the bytes of each of its messages; `None` if it is not complete.
+    /// Removes an operation that is complete, and returns the bytes of each of its messages; `None`
+    /// if it is not complete.
     ///
     /// # Errors
     /// Returns an error if there is no such operation.
@@ -57,7 +59,8 @@ pub(crate) trait Operations {
     /// Returns an error if the connection is broken.
     fn advance(&mut self) -> Result<()>;
 
-    /// Returns the bytes of each message of an operation that is complete; `None` if it is not complete.
+    /// Returns the bytes of each message of an operation that is complete; `None` if it is not
+    /// complete.
     ///
     /// # Errors
     /// Returns an error if the connection is broken, or if NCCL has not started that operation.

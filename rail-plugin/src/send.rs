@@ -104,7 +104,8 @@ impl Sender {
         &mut self.staging
     }
 
-    /// Returns the messages that NCCL passed and that were not written completely; `None` if there is none.
+    /// Returns the messages that NCCL passed and that were not written completely; `None` if there
+    /// is none.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let oldest = self
             .messages
@@ -127,7 +128,8 @@ impl Sender {
         &self.shared.rails[self.rail as usize]
     }
 
-    /// Starts to send a buffer; `None` if the peer has not posted a receive for it, and NCCL has to try again.
+    /// Starts to send a buffer; `None` if the peer has not posted a receive for it, and NCCL has to
+    /// try again.
     ///
     /// # Errors
     /// Returns an error if the connection is broken, or an error is played.
@@ -183,7 +185,8 @@ impl Sender {
         Ok(None)
     }
 
-    /// Counts a message, plays the fault of the rail, and returns whether the message is never sent.
+    /// Counts a message, plays the fault of the rail, and returns whether the message is never
+    /// sent.
     fn judge(&self) -> Result<bool> {
         let after = self.rail().settings().fault.map_or(0, |fault| fault.after);
         match self.rail().next_message() {
@@ -191,7 +194,8 @@ impl Sender {
             Verdict::Stalls { is_first } => {
                 if is_first {
                     (self.shared.on_stall)(&format!(
-                        "rail{} of rank {} stalls after {after} messages, as PXNBENCH_RAIL_FAULT says.",
+                        "rail{} of rank {} stalls after {after} messages, as PXNBENCH_RAIL_FAULT \
+                         says.",
                         self.rail,
                         self.shared.own_name()
                     ));
@@ -317,7 +321,8 @@ impl Sender {
         let failure = Failure::new(
             Code::Remote,
             format!(
-                "rail{}: {} is gone and {what}. Look for the first error in the output of that rank.",
+                "rail{}: {} is gone and {what}. Look for the first error in the output of that \
+                 rank.",
                 self.rail,
                 self.peer.name()
             ),

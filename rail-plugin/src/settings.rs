@@ -160,8 +160,8 @@ fn list(name: &str, text: Option<String>, rails: usize) -> Result<Vec<(usize, St
     entries.map(entry).collect()
 }
 
-/// Reads a fault: `stall:MESSAGES` or `error:MESSAGES`, optionally followed by `@RANK`. Returns `None` if it is for another rank than
-/// `own`.
+/// Reads a fault: `stall:MESSAGES` or `error:MESSAGES`, optionally followed by `@RANK`. Returns
+/// `None` if it is for another rank than `own`.
 fn fault(text: &str, own: Option<i32>) -> Result<Option<Fault>> {
     let needs = "give RAIL=stall:MESSAGES or RAIL=error:MESSAGES, and @RANK behind it for one rank";
     let (what, rank) = match text.split_once('@') {

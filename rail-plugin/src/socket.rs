@@ -1,7 +1,8 @@
 //! Sockets that never wait: every call returns at once.
 //!
-//! Their names are abstract, so there are no files, and a process that dies leaves nothing behind. All users of the machine can see
-//! such names, connect to them, and listen at them when their process has ended. So each end checks the user of the other.
+//! Their names are abstract, so there are no files, and a process that dies leaves nothing behind.
+//! All users of the machine can see such names, connect to them, and listen at them when their
+//! process has ended. So each end checks the user of the other.
 
 use std::{io, path::PathBuf};
 
@@ -86,7 +87,8 @@ impl Entrance {
     /// # Errors
     /// Returns an error if a connection cannot be accepted, as with too many open files.
     pub(crate) fn next(&self) -> Result<Option<Connection>> {
-        // Others could connect faster than they are turned away, so a call accepts a bounded number of them.
+        // Others could connect faster than they are turned away, so a call accepts a bounded number
+        // of them.
         for _ in 0..MOST_WAITING {
             match self.accept() {
                 Ok(Some(connection)) => return Ok(Some(connection)),
@@ -107,7 +109,8 @@ impl Entrance {
 }
 
 impl Connection {
-    /// Connects to an abstract address; `None` if the queue is full, so that the caller has to try again.
+    /// Connects to an abstract address; `None` if the queue is full, so that the caller has to try
+    /// again.
     ///
     /// # Errors
     /// Returns an error if nobody listens there, or another user does.
@@ -149,7 +152,8 @@ impl Connection {
         }
     }
 
-    /// Writes as many bytes as there is room for, and returns their number; `None` if the other end is gone, which causes no SIGPIPE.
+    /// Writes as many bytes as there is room for, and returns their number; `None` if the other end
+    /// is gone, which causes no SIGPIPE.
     pub(crate) fn write(&self, bytes: &[u8]) -> Option<usize> {
         match self.0.send_with_flags(bytes, libc::MSG_NOSIGNAL) {
             Ok(count) => Some(count),

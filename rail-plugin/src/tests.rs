@@ -1,4 +1,5 @@
-//! Both ends of a connection in one process, without NCCL: what is sent arrives, and is counted to the byte.
+//! Both ends of a connection in one process, without NCCL: what is sent arrives, and is counted to
+//! the byte.
 
 use std::{
     sync::{

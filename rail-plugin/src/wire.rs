@@ -1,9 +1,10 @@
 //! The bytes of the protocol between the two ends of a connection.
 //!
-//! The sender introduces itself ([`Hello`]) and sends messages, each after a [`Header`]. The receiver sends a [`Grant`] for each
-//! receive that NCCL posts. A message is sent only if a grant has a place for it, so that it never arrives before NCCL has given
-//! memory for it. Receives of one connection may be grouped and have different tags, so a message without a receive would block those
-//! behind it.
+//! The sender introduces itself ([`Hello`]) and sends messages, each after a [`Header`]. The
+//! receiver sends a [`Grant`] for each receive that NCCL posts. A message is sent only if a grant
+//! has a place for it, so that it never arrives before NCCL has given memory for it. Receives of
+//! one connection may be grouped and have different tags, so a message without a receive would
+//! block those behind it.
 
 /// The most receives that NCCL may post at once.
 pub(crate) const MOST_RECEIVES: usize = 8;
@@ -13,7 +14,8 @@ pub(crate) const HANDLE_BYTES: usize = 128;
 
 const MAGIC: [u8; 8] = *b"pxnrail1";
 
-/// Random bytes that no other user can guess: the name of a socket, or the token that a connection must send first.
+/// Random bytes that no other user can guess: the name of a socket, or the token that a connection
+/// must send first.
 pub(crate) type Secret = [u8; 16];
 
 /// A process at the other end.

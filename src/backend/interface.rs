@@ -48,7 +48,8 @@ impl Timing {
 ///
 /// All ranks call the same methods with the same cases in the same order. What a method decides
 /// depends only on the case and on facts that every rank has, so all ranks take the same branch.
-/// What takes long notes its progress ([`progress`](crate::world::progress)); otherwise it counts as stuck.
+/// What takes long notes its progress ([`progress`](crate::world::progress)); otherwise it counts
+/// as stuck.
 pub trait Backend {
     /// Checks whether this case can run here. It cannot on any backend if [`check_possible`] fails.
     ///
@@ -128,8 +129,9 @@ pub trait Backend {
         Ok(Vec::new())
     }
 
-    /// Returns the time that the library's model predicts for `case`, without running it; `None` if it has none. Called on
-    /// every rank after [`Backend::allocate`], with the same `id`, which is used once.
+    /// Returns the time that the library's model predicts for `case`, without running it; `None` if
+    /// it has none. Called on every rank after [`Backend::allocate`], with the same `id`, which is
+    /// used once.
     ///
     /// # Errors
     /// Returns an error if the library fails.
@@ -147,8 +149,8 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// Returns the bytes of device memory that are not free on the devices of this process, whoever uses them; `None` if the
-    /// backend uses no device memory.
+    /// Returns the bytes of device memory that are not free on the devices of this process, whoever
+    /// uses them; `None` if the backend uses no device memory.
     ///
     /// # Errors
     /// Returns an error if the memory cannot be queried.
@@ -163,8 +165,8 @@ pub trait Backend {
     /// Returns an error if the device fails.
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64>;
 
-    /// Fills the guard zones beside the buffers of `case` with their patterns of `seed`. Called after [`Backend::fill`],
-    /// before the operation whose data are checked.
+    /// Fills the guard zones beside the buffers of `case` with their patterns of `seed`. Called
+    /// after [`Backend::fill`], before the operation whose data are checked.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -173,8 +175,9 @@ pub trait Backend {
         Ok(())
     }
 
-    /// Returns what has changed since [`Backend::fill`] and [`Backend::guard`] with `seed` where the library may change
-    /// nothing: in guard zones, and out of place in the send buffer. Empty if the backend has no guard zones.
+    /// Returns what has changed since [`Backend::fill`] and [`Backend::guard`] with `seed` where
+    /// the library may change nothing: in guard zones, and out of place in the send buffer. Empty
+    /// if the backend has no guard zones.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -183,8 +186,8 @@ pub trait Backend {
         Ok(Vec::new())
     }
 
-    /// Flips one bit at `target`: a fault that shows that the check can fail. Returns `false` if this process checks no such
-    /// place in `case`.
+    /// Flips one bit at `target`: a fault that shows that the check can fail. Returns `false` if
+    /// this process checks no such place in `case`.
     ///
     /// # Errors
     /// Returns an error if the device fails.

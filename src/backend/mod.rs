@@ -1,9 +1,9 @@
 //! Backends: what runs a collective on one kind of memory.
 //!
 //! [`Backend`] is all that the sweep knows of them. `nccl` runs on GPUs, `host` runs MPI on host
-//! memory, `model` computes times. [`host::Communicator`] runs collectives on slices of a program of
-//! one's own. A binary that is built without MPI or NCCL has a stub with the same functions, each of
-//! which returns an error.
+//! memory, `model` computes times. [`host::Communicator`] runs collectives on slices of a program
+//! of one's own. A binary that is built without MPI or NCCL has a stub with the same functions,
+//! each of which returns an error.
 
 #[cfg(feature = "mpi")]
 pub mod host;

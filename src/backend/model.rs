@@ -19,8 +19,8 @@ pub const STEP_US: f64 = 5.0;
 /// of 8 GPUs carries.
 pub const BUS_BYTES_PER_US: f64 = 400e3;
 
-/// The backend that computes times. Of how operations are run, only their number per iteration and the
-/// times of each iteration have an effect.
+/// The backend that computes times. Of how operations are run, only their number per iteration and
+/// the times of each iteration have an effect.
 #[derive(Default)]
 pub struct Model {
     exec: ExecOptions,

@@ -75,7 +75,8 @@ impl ExecOptions {
         self.aggregate.max(1)
     }
 
-    /// Returns the operations that a device gets at once if a case has `iters` iterations: those of a group, or of a graph.
+    /// Returns the operations that a device gets at once if a case has `iters` iterations: those of
+    /// a group, or of a graph.
     pub fn operations_at_once(&self, iters: u32) -> u32 {
         match self.replays {
             0 => self.operations(),

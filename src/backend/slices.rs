@@ -45,14 +45,16 @@ impl SliceOperation {
     }
 }
 
-/// A type whose slices can be sent and reduced. Any bits are a value of it, so what another rank sends is valid.
+/// A type whose slices can be sent and reduced. Any bits are a value of it, so what another rank
+/// sends is valid.
 pub trait Element: sealed::Sealed + Copy + 'static {
     /// The same type, by nccl-tests' name.
     const DTYPE: DType;
 }
 
 mod sealed {
-    /// What keeps other crates from adding types that an MPI call could leave with an invalid value.
+    /// What keeps other crates from adding types that an MPI call could leave with an invalid
+    /// value.
     pub trait Sealed {}
 }
 

@@ -25,19 +25,20 @@ pub struct StepTimes {
     pub operations: Vec<Option<Span>>,
 }
 
-/// A backend that runs training steps. All ranks call the same methods in the same order. None of them has a deadline: each
-/// notes its progress ([`progress`](crate::world::progress)), and the caller limits how long it may make none
-/// ([`deadline`](crate::world::deadline)).
+/// A backend that runs training steps. All ranks call the same methods in the same order. None of
+/// them has a deadline: each notes its progress ([`progress`](crate::world::progress)), and the
+/// caller limits how long it may make none ([`deadline`](crate::world::deadline)).
 pub trait StepBackend {
-    /// Runs `case` once on communicator `communicator` of the step, alone, and returns how many elements of the result are
-    /// wrong on this rank. It is started as in a step.
+    /// Runs `case` once on communicator `communicator` of the step, alone, and returns how many
+    /// elements of the result are wrong on this rank. It is started as in a step.
     ///
     /// # Errors
     /// Returns an error if the library, the device or a peer fails.
     fn verify(&mut self, communicator: usize, case: &Case, seed: u64) -> anyhow::Result<u64>;
 
-    /// Runs the step `times` times, one after another, and returns the times of each. Before the first, `barrier` waits for
-    /// the other processes; each of the others begins when the one before it has ended on this rank.
+    /// Runs the step `times` times, one after another, and returns the times of each. Before the
+    /// first, `barrier` waits for the other processes; each of the others begins when the one
+    /// before it has ended on this rank.
     ///
     /// # Errors
     /// As [`StepBackend::verify`].
@@ -58,11 +59,13 @@ pub trait StepBackend {
 /// How computation is imitated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComputeOptions {
-    /// The share of a GPU's multiprocessors that computation keeps busy, above 0 and at most 1. The GPU spreads the blocks of a
-    /// part of it as it likes, and they have one wave: each takes as long as its kernel.
+    /// The share of a GPU's multiprocessors that computation keeps busy, above 0 and at most 1. The
+    /// GPU spreads the blocks of a part of it as it likes, and they have one wave: each takes as
+    /// long as its kernel.
     pub multiprocessors: f64,
-    /// The time of one kernel: computation is a sequence of kernels, as in a training step. While three streams had work, a
-    /// kernel took about 1.4 us longer on an H200: with kernels of 25 us, a step of FSDP took 5 % too long.
+    /// The time of one kernel: computation is a sequence of kernels, as in a training step. While
+    /// three streams had work, a kernel took about 1.4 us longer on an H200: with kernels of 25 us,
+    /// a step of FSDP took 5 % too long.
     pub kernel: Micros,
 }
 

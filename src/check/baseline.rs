@@ -16,7 +16,8 @@ use crate::{
 /// How many of the slow-downs that are called significant may be false.
 const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// Keys of a sweep that say how often an operation is timed, or for how long: runs that differ in them are compared.
+/// Keys of a sweep that say how often an operation is timed, or for how long: runs that differ in
+/// them are compared.
 const HOW_OFTEN: [&str; 4] = ["per_iter", "per_iter_skip", "precision", "time_s"];
 
 /// An earlier run.
@@ -52,12 +53,14 @@ impl Baseline {
     /// Refuses a run whose times mean something else than those of the baseline, whatever they are.
     ///
     /// # Errors
-    /// Returns an error if a flag differs that changes what a time means, or the number of ranks or nodes.
+    /// Returns an error if a flag differs that changes what a time means, or the number of ranks or
+    /// nodes.
     pub fn refuse_other(&self, now: &Measured) -> Result<(), String> {
         let name = self.name();
         if let Some(flags) = flags_that_differ(self.measured.sweep.as_ref(), now.sweep.as_ref()) {
             return Err(format!(
-                "{name} was measured with other values of {flags}, so the times cannot be compared. Use the same flags"
+                "{name} was measured with other values of {flags}, so the times cannot be \
+                 compared. Use the same flags"
             ));
         }
         if (now.ranks, now.nodes) != (self.measured.ranks, self.measured.nodes) {
@@ -93,17 +96,20 @@ impl Baseline {
 
     fn without_case(&self) -> String {
         format!(
-            "{} has no case of this run, so this requirement could never fail. Name a run with the same cases",
+            "{} has no case of this run, so this requirement could never fail. Name a run with \
+             the same cases",
             self.name()
         )
     }
 
-    /// Judges each case that both runs have. A case is slower if its times, repeated in both runs, differ by more than their
-    /// spread explains: Welch's test on logarithms, and the procedure of Benjamini and Hochberg over all cases. It misses the
-    /// requirement if it is also slower by more than `tolerance` percent.
+    /// Judges each case that both runs have. A case is slower if its times, repeated in both runs,
+    /// differ by more than their spread explains: Welch's test on logarithms, and the procedure of
+    /// Benjamini and Hochberg over all cases. It misses the requirement if it is also slower by
+    /// more than `tolerance` percent.
     ///
     /// # Errors
-    /// Returns an error if the runs have no case in common, or if a flag differs that changes what a time means.
+    /// Returns an error if the runs have no case in common, or if a flag differs that changes what
+    /// a time means.
     pub fn judge(&self, now: &Measured, tolerance: f64) -> Result<(Judged, Vec<String>), String> {
         self.refuse_other(now)?;
         let mut judged = Judged::new(&format!("{} --tolerance {tolerance}", self.name()));
@@ -158,7 +164,9 @@ impl Baseline {
         }
         if self.measured.sweep.is_none() || now.sweep.is_none() {
             remarks.push(
-                "the flags of one of the runs are unknown, because there is no run.json beside its results: they may differ".into(),
+                "the flags of one of the runs are unknown, because there is no run.json beside \
+                 its results: they may differ"
+                    .into(),
             );
         }
         if !differ.is_empty() {
@@ -169,8 +177,8 @@ impl Baseline {
         }
         if compared.iter().any(|one| !one.is_over_repetitions) {
             remarks.push(
-                "some cases are compared by the spread of their iterations or blocks, which does not show how much runs differ. \
-                 -N repeats the sweep; both runs need it"
+                "some cases are compared by the spread of their iterations or blocks, which does \
+                 not show how much runs differ. -N repeats the sweep; both runs need it"
                     .into(),
             );
         }
@@ -206,8 +214,8 @@ fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>,
     if now.time().is_none() || before.time().is_none() {
         return Err("it has no time in one of the runs");
     }
-    let why = "measured once: without repetitions (-N), iterations (-I) or blocks (--precision) in both runs, chance cannot be \
-               told from a slow-down";
+    let why = "measured once: without repetitions (-N), iterations (-I) or blocks (--precision) \
+               in both runs, chance cannot be told from a slow-down";
     let is_over_repetitions = now.is_repeated() && before.is_repeated();
     let (times, others) = if is_over_repetitions {
         (now.over_repetitions(), before.over_repetitions())
@@ -223,7 +231,8 @@ fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>,
     })
 }
 
-/// Returns the flags that change what a time means and differ; `None` if none does, or if that is unknown.
+/// Returns the flags that change what a time means and differ; `None` if none does, or if that is
+/// unknown.
 fn flags_that_differ(a: Option<&SweepMeta>, b: Option<&SweepMeta>) -> Option<String> {
     let [a, b] = [a?, b?].map(|sweep| serde_json::to_value(sweep).unwrap_or_default());
     let names: Vec<&str> = SWEEP_FLAGS
@@ -253,7 +262,8 @@ mod tests {
     const REPETITIONS: u32 = 5;
     const NOISE: f64 = 0.01;
 
-    /// Returns a run of 20 sizes, five times each, whose times are `factor` times the usual ones, with 1 % of noise.
+    /// Returns a run of 20 sizes, five times each, whose times are `factor` times the usual ones,
+    /// with 1 % of noise.
     fn measured(generator: &mut ChaCha8Rng, factor: f64) -> Measured {
         let mut measured = Measured::default();
         (measured.ranks, measured.nodes) = (8, 2);
@@ -306,7 +316,8 @@ mod tests {
             share(rows, pairs * CASES as usize) <= FALSE_DISCOVERIES,
             "{rows} rows"
         );
-        // Among runs that do not differ, the procedure bounds the share of runs with any false row too; the rest is chance.
+        // Among runs that do not differ, the procedure bounds the share of runs with any false row
+        // too; the rest is chance.
         assert!(
             share(runs, pairs) <= FALSE_DISCOVERIES + 0.03,
             "{runs} runs"

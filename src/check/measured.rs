@@ -195,7 +195,8 @@ impl Measured {
             let record = row.to_record(&traffic::DEFAULT);
             let record = record.ok_or_else(|| {
                 usage(format!(
-                    "{} has a row that this version does not write. Check it with the version that wrote it",
+                    "{} has a row that this version does not write. Check it with the version \
+                     that wrote it",
                     csv.display()
                 ))
             })?;
@@ -207,8 +208,8 @@ impl Measured {
     }
 }
 
-/// Returns the time of a record and its spread: over blocks, or over iterations of `operations` operations (`-m`). If that is
-/// unknown, so is how many iterations there were.
+/// Returns the time of a record and its spread: over blocks, or over iterations of `operations`
+/// operations (`-m`). If that is unknown, so is how many iterations there were.
 fn within_run(record: &Record, operations: Option<u32>) -> Option<LogTimes> {
     if let (Some(time), Some(precision), Some(blocks)) =
         (record.time, record.precision, record.blocks)
@@ -283,8 +284,8 @@ impl CaseResult {
         LogTimes::of(&self.times)
     }
 
-    /// Returns the time and its spread within a run: over the blocks of `--precision`, or over iterations. `None` if neither
-    /// is known.
+    /// Returns the time and its spread within a run: over the blocks of `--precision`, or over
+    /// iterations. `None` if neither is known.
     pub fn within_run(&self) -> Option<LogTimes> {
         self.within_run
     }

@@ -7,8 +7,8 @@
 //! | no slow-down against an earlier run | [`baseline`] |
 //! | a value that others published | [`mod@reference`] |
 //!
-//! What cannot be judged is neither met nor missed. A requirement that concerns no case at all is an error, because it could
-//! not fail.
+//! What cannot be judged is neither met nor missed. A requirement that concerns no case at all is
+//! an error, because it could not fail.
 
 pub mod baseline;
 pub mod measured;
@@ -77,7 +77,8 @@ impl Requirements {
     /// Reads what the requirements refer to. `setup` is what the run is measured on.
     ///
     /// # Errors
-    /// Returns an error if a baseline cannot be read, or if there is no such reference, or none for this setup.
+    /// Returns an error if a baseline cannot be read, or if there is no such reference, or none for
+    /// this setup.
     pub fn prepare(&self, setup: &reference::Setup) -> anyhow::Result<PreparedCheck> {
         let mut thresholds = self.thresholds.clone();
         if let Some(name) = &self.reference {
@@ -111,11 +112,12 @@ pub struct PreparedCheck {
 }
 
 impl PreparedCheck {
-    /// Refuses a baseline that a run with these `cases` cannot be compared with, before anything is measured. `run` is the
-    /// run, without results yet.
+    /// Refuses a baseline that a run with these `cases` cannot be compared with, before anything is
+    /// measured. `run` is the run, without results yet.
     ///
     /// # Errors
-    /// Returns an error if it was measured on other ranks or with other flags, or has none of the cases.
+    /// Returns an error if it was measured on other ranks or with other flags, or has none of the
+    /// cases.
     pub fn refuse_baseline<'a>(
         &self,
         run: &Measured,
@@ -131,7 +133,8 @@ impl PreparedCheck {
     /// Judges the results of a run.
     ///
     /// # Errors
-    /// Returns an error if a requirement concerns no case of the run, or if the baseline measured something else.
+    /// Returns an error if a requirement concerns no case of the run, or if the baseline measured
+    /// something else.
     pub fn judge(&self, measured: &Measured) -> anyhow::Result<Verdict> {
         let mut verdict = Verdict {
             wrong_cases: measured.wrong_cases,

@@ -179,7 +179,8 @@ impl Reference {
     }
 }
 
-/// Returns whether `device` names this GPU: `NVIDIA H100 80GB HBM3` is an H100, and a GH200 is no H200.
+/// Returns whether `device` names this GPU: `NVIDIA H100 80GB HBM3` is an H100, and a GH200 is no
+/// H200.
 fn has_word(device: &str, gpu: &str) -> bool {
     let is_inside = |at: usize| {
         let before = device[..at].chars().next_back();
@@ -188,7 +189,8 @@ fn has_word(device: &str, gpu: &str) -> bool {
     device.match_indices(gpu).any(|(at, _)| is_inside(at))
 }
 
-/// Returns the values that `name` stands for; `auto` stands for those of the highest authority for this setup.
+/// Returns the values that `name` stands for; `auto` stands for those of the highest authority for
+/// this setup.
 ///
 /// # Errors
 /// Returns an error if there is none.
@@ -292,7 +294,10 @@ mod tests {
     fn a_value_for_another_machine_is_refused() {
         let error = find("guide-v100-64m", &setup("NVIDIA H200", 2, 1)).expect_err("another");
         assert!(
-            error.contains("is for 8 ranks of V100 on 1 node, and this run has 2 ranks of NVIDIA H200 on 1 node"),
+            error.contains(
+                "is for 8 ranks of V100 on 1 node, and this run has 2 ranks of NVIDIA H200 on 1 \
+                 node"
+            ),
             "{error}"
         );
         assert!(find("nonsense", &setup("NVIDIA H200", 8, 1)).is_err());

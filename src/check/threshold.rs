@@ -25,7 +25,8 @@ impl FromStr for Threshold {
 
     /// Reads `300`, `1G:300`, `all_reduce:300` or `all_reduce:1G:300`.
     fn from_str(text: &str) -> Result<Threshold, String> {
-        const HOW: &str = "it is GB/s, or a size and GB/s, and may begin with a collective: 300, 1G:300, all_reduce:1G:300";
+        const HOW: &str = "it is GB/s, or a size and GB/s, and may begin with a collective: 300, \
+                           1G:300, all_reduce:1G:300";
         let mut parts: Vec<&str> = text.split(':').collect();
         let value = parts.pop().unwrap_or_default();
         let gbps = value.trim().parse::<f64>().map_err(|_| HOW)?;
@@ -54,7 +55,8 @@ impl FromStr for Threshold {
 }
 
 impl Threshold {
-    /// Returns whether it is about `case`. A size is that of the command line, which a case may have rounded.
+    /// Returns whether it is about `case`. A size is that of the command line, which a case may
+    /// have rounded.
     pub fn concerns(&self, case: &Case) -> bool {
         let is_own = self.collective.is_none_or(|own| own == case.collective);
         let Some(size) = self.size else {
@@ -76,7 +78,8 @@ impl Threshold {
             None => String::new(),
         };
         format!(
-            "{}: there is no {collective}{of_size} among the cases, so this requirement could never fail. Measure one, or leave it out",
+            "{}: there is no {collective}{of_size} among the cases, so this requirement could \
+             never fail. Measure one, or leave it out",
             self.flag
         )
     }

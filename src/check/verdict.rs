@@ -113,8 +113,8 @@ pub enum Outcome {
 }
 
 impl Verdict {
-    /// Returns the exit code: a requirement of which nothing could be judged is not met, and a run with wrong data does not
-    /// pass.
+    /// Returns the exit code: a requirement of which nothing could be judged is not met, and a run
+    /// with wrong data does not pass.
     pub fn code(&self) -> Code {
         let has = |outcome| self.judged.iter().any(|judged| judged.outcome() == outcome);
         if has(Outcome::Missed) || self.wrong_cases > 0 {

@@ -14,8 +14,8 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// Check the results of a run: is it fast enough, and not slower than before?
 ///
-/// The same flags judge a sweep while it runs. Exit code 7 means that a case misses a requirement or has wrong data, 5 that nothing could be
-/// judged, 6 that a requirement concerns no case.
+/// The same flags judge a sweep while it runs. Exit code 7 means that a case misses a requirement
+/// or has wrong data, 5 that nothing could be judged, 6 that a requirement concerns no case.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The run: its folder, or its results.csv
@@ -50,7 +50,9 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let usage = |what: String| Failure::on_all_ranks(Code::Usage, what);
     if requirements.is_empty() {
         return Err(usage(
-            "nothing is required of the run. Use --min-busbw, --min-pct-peak, --baseline or --reference".into(),
+            "nothing is required of the run. Use --min-busbw, --min-pct-peak, --baseline or \
+             --reference"
+                .into(),
         ));
     }
     // A pipe or a file system may not answer.

@@ -18,11 +18,18 @@ use crate::{
 
 /// Is NCCL on this cluster correct, fast, and really using PXN?
 ///
-/// Runs a sweep of collectives on the ranks that mpirun or srun started, checks the data, and prints nccl-tests' table.
-/// On a machine without a GPU it runs the same sweep over MPI on host memory.
+/// Runs a sweep of collectives on the ranks that mpirun or srun started, checks the data, and
+/// prints nccl-tests' table. On a machine without a GPU it runs the same sweep over MPI on host
+/// memory.
 #[derive(Debug, Parser)]
-#[command(name = "pxnbench", version, args_conflicts_with_subcommands = true, after_help = after_help())]
-// As with getopt: the last of several of one option counts, and a long name may be cut short. -V is nccl-tests' own.
+#[command(
+    name = "pxnbench",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = after_help(),
+)]
+// As with getopt: the last of several of one option counts, and a long name may be cut short. -V is
+// nccl-tests' own.
 #[command(
     disable_version_flag = true,
     infer_long_args = true,
@@ -57,21 +64,26 @@ pub enum Command {
     Kube(kube::Args),
     /// Replay the communication of a training step, overlapped with computation
     Replay(Box<replay::Args>),
-    /// Plan: what other sizes, other numbers of ranks and training steps would take, from runs that were measured
+    /// Plan: what other sizes, other numbers of ranks and training steps would take, from runs that
+    /// were measured
     Plan(plan::Args),
-    /// Compare runs, or the steps below a folder: which is faster in which case, and how sure that is
+    /// Compare runs, or the steps below a folder: which is faster in which case, and how sure that
+    /// is
     Compare(compare::Args),
     /// Check the results of a run: is it fast enough, and not slower than before?
     Check(check::Args),
-    /// Run a sweep or a training step at several PXN levels, in an order that is fair to all, and compare the times
+    /// Run a sweep or a training step at several PXN levels, in an order that is fair to all, and
+    /// compare the times
     Experiment(experiment::Args),
-    /// Check this node, or all nodes of a job: libraries, limits, GPUs, networks, Slurm, NCCL's settings
+    /// Check this node, or all nodes of a job: libraries, limits, GPUs, networks, Slurm, NCCL's
+    /// settings
     Doctor(doctor::Args),
     /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
     Proof(proof::Args),
     /// Print the topology of this node, and the paths that NCCL will take
     Topo(topo::Args),
-    /// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which rails carry what
+    /// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which
+    /// rails carry what
     Rehearse(rehearse::Args),
     /// Show clocks, power, temperature and traffic of the GPUs of this node, live
     Monitor(monitor::Args),
@@ -94,8 +106,8 @@ pub enum Command {
 }
 
 impl Cli {
-    /// Parses a command line; the first of `words` is the name of the program. Under a name of nccl-tests, the help is that of
-    /// the program of that name.
+    /// Parses a command line; the first of `words` is the name of the program. Under a name of
+    /// nccl-tests, the help is that of the program of that name.
     ///
     /// # Errors
     /// Returns an error if help or the version is requested, or if the words cannot be parsed.
@@ -108,7 +120,8 @@ impl Cli {
         Cli::from_arg_matches(&command.try_get_matches_from(words)?)
     }
 
-    /// Returns the variables that must be set before any thread or library starts: names and values.
+    /// Returns the variables that must be set before any thread or library starts: names and
+    /// values.
     pub fn environment(&self) -> Vec<(String, String)> {
         match &self.command {
             None => self.sweep.environment(&env::var),
@@ -127,7 +140,8 @@ impl Cli {
         }
     }
 
-    /// Returns whether this process starts ranks, or waits for them, instead of being one. Signals are then for the ranks.
+    /// Returns whether this process starts ranks, or waits for them, instead of being one. Signals
+    /// are then for the ranks.
     pub fn launches(&self) -> bool {
         match &self.command {
             Some(
@@ -150,14 +164,15 @@ fn under_another_name(name: &str) -> clap::Command {
     // The last one is the doctor's.
     let sweep_codes = &CODES[..=Code::Stopped as usize];
     let about = format!(
-        "Runs the sweep of nccl-tests' {name}, with its flags and its table. This is pxnbench under another name: pxnbench \
-         --help lists what else it does."
+        "Runs the sweep of nccl-tests' {name}, with its flags and its table. This is pxnbench \
+         under another name: pxnbench --help lists what else it does."
     );
     Cli::command()
         .version(drop_in::version(env!("CARGO_PKG_VERSION")))
         .override_usage(format!("{name} [OPTIONS]"))
         .after_help(format!(
-            "Examples:\n  mpirun -np 8 {name} -b 8 -e 4G -f 2 -g 1\n  {name} -b 8 -e 4G -f 2 -g 8\n\n{}",
+            "Examples:\n  mpirun -np 8 {name} -b 8 -e 4G -f 2 -g 1\n  {name} -b 8 -e 4G -f 2 -g \
+             8\n\n{}",
             exit_codes(sweep_codes)
         ))
         .about(about.clone())
@@ -169,7 +184,8 @@ fn under_another_name(name: &str) -> clap::Command {
         .bin_name(name)
 }
 
-/// Moves the options of `launch`, `join`, `submit` and `experiment` that follow the collectives before them.
+/// Moves the options of `launch`, `join`, `submit` and `experiment` that follow the collectives
+/// before them.
 pub fn own_options_first(words: Vec<OsString>) -> Vec<OsString> {
     let subcommand = words.get(1).and_then(|word| word.to_str());
     let command = clap::Command::new("");
@@ -185,8 +201,9 @@ pub fn own_options_first(words: Vec<OsString>) -> Vec<OsString> {
 
 fn after_help() -> String {
     format!(
-        "Examples:\n  mpirun -np 4 pxnbench all_reduce -b 8 -e 64M -f 2\n  srun --mpi=pmix pxnbench alltoall sendrecv -b 1K \
-         -e 1G -f 2 --level balanced\n  pxnbench all --backend model --ranks 64 -b 1M -e 1G -f 4\n\n{}",
+        "Examples:\n  mpirun -np 4 pxnbench all_reduce -b 8 -e 64M -f 2\n  srun --mpi=pmix \
+         pxnbench alltoall sendrecv -b 1K -e 1G -f 2 --level balanced\n  pxnbench all --backend \
+         model --ranks 64 -b 1M -e 1G -f 4\n\n{}",
         exit_codes(&CODES)
     )
 }

@@ -59,8 +59,8 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// Examines all ranks, and prints the report on the first.
 ///
 /// # Errors
-/// Returns an error if MPI does not start, if the file of `--env` cannot be read, if what a rank sent cannot be read, or if
-/// stdout cannot be written.
+/// Returns an error if MPI does not start, if the file of `--env` cannot be read, if what a rank
+/// sent cannot be read, or if stdout cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     if let Some(file) = &args.env {
         return check_recipe(args, file);
@@ -108,7 +108,8 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
         };
         print_line!("{}", text.trim_end())?;
     }
-    // Not before the report is printed: what ends this process until then has kept it from the user.
+    // Not before the report is printed: what ends this process until then has kept it from the
+    // user.
     abort::set_final_code(report.code());
     Ok(report.code())
 }

@@ -12,15 +12,17 @@ use crate::{
     run::target::Target,
 };
 
-/// Runs the same sweep or training step at several PXN levels, in an order that is fair to all of them, and compares the times.
+/// Runs the same sweep or training step at several PXN levels, in an order that is fair to all of
+/// them, and compares the times.
 ///
-/// Each block runs every level once and the first level twice. The two copies do the same, so their difference is noise; a
-/// level is called better or worse only if it differs from both copies in all blocks together. Networks, resources and bucket
-/// sizes are compared in the same way, and of several lists all combinations.
+/// Each block runs every level once and the first level twice. The two copies do the same, so their
+/// difference is noise; a level is called better or worse only if it differs from both copies in
+/// all blocks together. Networks, resources and bucket sizes are compared in the same way, and of
+/// several lists all combinations.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Levels to compare; the first is the reference [default: off,conservative,balanced,aggressive,default, unless
-    /// something else is compared]
+    /// Levels to compare; the first is the reference [default:
+    /// off,conservative,balanced,aggressive,default, unless something else is compared]
     #[arg(long, value_name = "LEVELS", value_parser = PresetNames::levels)]
     levels: Option<PresetNames>,
 
@@ -40,9 +42,9 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     blocks: Option<u32>,
 
-    /// Start no block that would probably exceed this time, such as 90m; a step that is still running then is ended half a
-    /// minute later, or after as long as the longest step took if that is more. In a Slurm job, the job's time limit also
-    /// applies
+    /// Start no block that would probably exceed this time, such as 90m; a step that is still
+    /// running then is ended half a minute later, or after as long as the longest step took if that
+    /// is more. In a Slurm job, the job's time limit also applies
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
 
@@ -58,7 +60,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Command that starts the ranks, such as "mpirun -np 4" [default: pxnbench launch, in a Slurm job]
+    /// Command that starts the ranks, such as "mpirun -np 4" [default: pxnbench launch, in a Slurm
+    /// job]
     #[arg(long, value_name = "COMMAND")]
     start: Option<String>,
 
@@ -84,7 +87,8 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns what the steps differ in: the levels, unless other settings are given several values.
+    /// Returns what the steps differ in: the levels, unless other settings are given several
+    /// values.
     fn varied(&self) -> VariedSettings {
         let given = VariedSettings {
             levels: self.levels.clone().unwrap_or_default(),
@@ -112,12 +116,13 @@ impl Args {
     }
 }
 
-/// Runs the experiment with `target`, which `arguments` stand for. Both are checked before anything is started.
+/// Runs the experiment with `target`, which `arguments` stand for. Both are checked before anything
+/// is started.
 ///
 /// # Errors
 ///
-/// Returns an error if the target is not what an experiment runs, if ranks cannot be started, or if nothing could be
-/// measured.
+/// Returns an error if the target is not what an experiment runs, if ranks cannot be started, or if
+/// nothing could be measured.
 pub fn run(args: Args, target: &Target, arguments: Vec<OsString>) -> anyhow::Result<Code> {
     let varied = args.varied();
     varied.check(target)?;

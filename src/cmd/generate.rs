@@ -1,4 +1,5 @@
-//! `pxnbench generate`: man pages and shell completions, made from the command line's own definition.
+//! `pxnbench generate`: man pages and shell completions, made from the command line's own
+//! definition.
 
 use std::{
     fs,
@@ -150,8 +151,8 @@ fn collect_pages<'a>(command: &'a Command, pages: &mut Vec<&'a Command>) {
 
 /// Writes the page of one command.
 ///
-/// Its options are `clap_mangen`'s. The synopsis is the usage line, since all options in one paragraph say little; the text
-/// after the help becomes sections of its own, with its line breaks.
+/// Its options are `clap_mangen`'s. The synopsis is the usage line, since all options in one
+/// paragraph say little; the text after the help becomes sections of its own, with its line breaks.
 fn write_man_page(command: &Command, folder: &Path) -> io::Result<PathBuf> {
     let page = Man::new(command.clone());
     let name = command.get_display_name().unwrap_or("pxnbench");

@@ -10,17 +10,20 @@ use crate::{
     run::target::Target,
 };
 
-/// Starts the ranks of this node, which meet those of the other nodes over TCP: without MPI, ssh or Slurm. Run the same command
-/// on each node, with another NODE_RANK. The table is printed on node 0.
+/// Starts the ranks of this node, which meet those of the other nodes over TCP: without MPI, ssh or
+/// Slurm. Run the same command on each node, with another NODE_RANK. The table is printed on
+/// node 0.
 ///
-/// If PXNBENCH_TOKEN is set, to the same secret on all nodes, ranks that do not know it are turned away.
+/// If PXNBENCH_TOKEN is set, to the same secret on all nodes, ranks that do not know it are turned
+/// away.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of this node, from 0
     #[arg(value_name = "NODE_RANK", value_parser = values::natural)]
     node: u32,
 
-    /// Host name or address of node 0, as the other nodes reach it, and its port: node1, node1:29500, [fd00::1]:29500
+    /// Host name or address of node 0, as the other nodes reach it, and its port: node1,
+    /// node1:29500, [fd00::1]:29500
     #[arg(value_name = "MASTER[:PORT]")]
     master: Master,
 
@@ -28,7 +31,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     nodes: u32,
 
-    /// Processes per node, the same on all nodes [default: the node's GPUs divided by the sweep's -t and -g]
+    /// Processes per node, the same on all nodes [default: the node's GPUs divided by the sweep's
+    /// -t and -g]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     ranks_per_node: Option<u32>,
 
@@ -37,18 +41,35 @@ pub struct Args {
     port: Option<u16>,
 
     /// PXN level of the sweep: off conservative balanced aggressive default
-    #[arg(long, value_name = "LEVEL", value_parser = levels::level, help_heading = "Options of the sweep")]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        value_parser = levels::level,
+        help_heading = "Options of the sweep",
+    )]
     level: Option<&'static Preset>,
 
     /// Transport of the sweep: auto nvlink pcie shm ib ethernet socket pxn
-    #[arg(long, value_name = "NETWORK", value_parser = levels::network, help_heading = "Options of the sweep")]
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        value_parser = levels::network,
+        help_heading = "Options of the sweep",
+    )]
     network: Option<&'static Preset>,
 
-    /// Seconds without progress after which the job is ended, also while it waits for the other nodes
-    #[arg(long, value_name = "SECONDS", value_parser = values::natural, help_heading = "Options of the sweep")]
+    /// Seconds without progress after which the job is ended, also while it waits for the other
+    /// nodes
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = values::natural,
+        help_heading = "Options of the sweep",
+    )]
     timeout: Option<u32>,
 
-    /// Read the secret of the job and the names of signals from standard input, and end the ranks when it ends
+    /// Read the secret of the job and the names of signals from standard input, and end the ranks
+    /// when it ends
     #[arg(long, hide = true)]
     controlled: bool,
 
@@ -63,7 +84,8 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns the arguments of the ranks: those that were typed, and the options of the sweep among those of join.
+    /// Returns the arguments of the ranks: those that were typed, and the options of the sweep
+    /// among those of join.
     pub fn arguments(&self) -> Vec<OsString> {
         let timeout = self.timeout.map(|seconds| seconds.to_string());
         let options = [

@@ -23,7 +23,8 @@ use crate::{
     units::Bytes,
 };
 
-/// Runs a sweep, or the replay of a training step, on the GPUs of a Kubernetes cluster: a pod per node, whose ranks meet over TCP, without an operator and without ssh.
+/// Runs a sweep, or the replay of a training step, on the GPUs of a Kubernetes cluster: a pod per
+/// node, whose ranks meet over TCP, without an operator and without ssh.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -36,7 +37,8 @@ enum Action {
     Render(Box<RenderArgs>),
     /// Make what render prints, with a random token
     Deploy(Box<DeployArgs>),
-    /// Show the pods of a deployment, why one waits or has failed, and how the run ended; exit with the run's code
+    /// Show the pods of a deployment, why one waits or has failed, and how the run ended; exit with
+    /// the run's code
     Status(PlaceArgs),
     /// Print what the run prints
     Logs(LogsArgs),
@@ -85,7 +87,8 @@ struct PlaceArgs {
 
 #[derive(Debug, clap::Args)]
 struct KubectlArgs {
-    /// Time that kubectl may wait for one answer of the cluster. KUBECTL names the program if it is not in PATH
+    /// Time that kubectl may wait for one answer of the cluster. KUBECTL names the program if it is
+    /// not in PATH
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     request_timeout: Duration,
 }
@@ -150,7 +153,13 @@ struct JobArgs {
     time: Option<Duration>,
 
     /// PXN level: off conservative balanced aggressive default
-    #[arg(long, value_name = "LEVEL", default_value = "aggressive", value_parser = levels::level, help_heading = "Sweep")]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "aggressive",
+        value_parser = levels::level,
+        help_heading = "Sweep",
+    )]
     level: &'static Preset,
 
     /// Transport to ask NCCL for: auto nvlink pcie shm ib ethernet (RoCE) socket (TCP) pxn
@@ -161,8 +170,8 @@ struct JobArgs {
     #[arg(long = "env", value_name = "NAME=VALUE", help_heading = "Sweep")]
     variables: Vec<Variable>,
 
-    /// RDMA devices of a pod, as a device plugin names them, such as rdma/hca_shared_devices_a:1; the pods then run as root, with
-    /// the capability to lock memory
+    /// RDMA devices of a pod, as a device plugin names them, such as rdma/hca_shared_devices_a:1;
+    /// the pods then run as root, with the capability to lock memory
     #[arg(long, value_name = "RESOURCE[:COUNT]", help_heading = "Pods")]
     rdma: Option<RdmaRequest>,
 
@@ -171,12 +180,23 @@ struct JobArgs {
     host_network: bool,
 
     /// Port at which the ranks meet
-    #[arg(long, value_name = "PORT", default_value_t = request::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1024..),
-        help_heading = "Pods")]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = request::DEFAULT_PORT,
+        value_parser = clap::value_parser!(u16).range(1024..),
+        help_heading = "Pods",
+    )]
     port: u16,
 
     /// Size of /dev/shm, which counts as memory of the pod
-    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = values::size, help_heading = "Pods")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "8G",
+        value_parser = values::size,
+        help_heading = "Pods",
+    )]
     shm: Bytes,
 
     /// CPUs that a pod requests [default: 2 per GPU]
@@ -196,19 +216,32 @@ struct JobArgs {
     mpi_operator: bool,
 
     /// Time that a pod may take after it was placed on a node, in addition to --time
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::duration, help_heading = "Job")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1h",
+        value_parser = values::duration,
+        help_heading = "Job",
+    )]
     deadline: Duration,
 
     /// Time after its end at which the cluster removes the job, with its log and the results in it
-    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = values::duration, help_heading = "Job")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1d",
+        value_parser = values::duration,
+        help_heading = "Job",
+    )]
     ttl: Duration,
 
-    /// Keep the pod with the results, and its GPUs, for this time after the run: results that are too large for a log can
-    /// then be copied
+    /// Keep the pod with the results, and its GPUs, for this time after the run: results that are
+    /// too large for a log can then be copied
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Job")]
     keep: Option<Duration>,
 
-    /// Arguments of the sweep, or replay with its own; options alone keep the collectives of `pxnbench submit`
+    /// Arguments of the sweep, or replay with its own; options alone keep the collectives of
+    /// `pxnbench submit`
     #[arg(last = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     ranks: Vec<OsString>,
 }
@@ -232,8 +265,9 @@ struct InPodArgs {
     arguments: Vec<OsString>,
 }
 
-/// A function that reads the arguments of the ranks; if they are only options, the collectives are those of the second
-/// argument. It returns the arguments as the ranks get them, and the target that they name.
+/// A function that reads the arguments of the ranks; if they are only options, the collectives are
+/// those of the second argument. It returns the arguments as the ranks get them, and the target
+/// that they name.
 pub type TargetReader = fn(&[OsString], Option<&str>) -> anyhow::Result<(Vec<OsString>, Target)>;
 
 impl PlaceArgs {

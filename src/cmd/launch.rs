@@ -1,5 +1,5 @@
-//! `pxnbench launch`: starts a sweep, the doctor or the self-test of the proof on all nodes of the Slurm job around it, or on hosts
-//! that are named.
+//! `pxnbench launch`: starts a sweep, the doctor or the self-test of the proof on all nodes of the
+//! Slurm job around it, or on hosts that are named.
 
 use std::{ffi::OsString, num::NonZeroU32, path::PathBuf};
 
@@ -15,11 +15,12 @@ use crate::{
     run::target::Target,
 };
 
-/// Starts a sweep, the doctor or proof --self-test on all nodes of this Slurm job, or on the hosts of --hosts or --hostfile, one
-/// rank per GPU.
+/// Starts a sweep, the doctor or proof --self-test on all nodes of this Slurm job, or on the hosts
+/// of --hosts or --hostfile, one rank per GPU.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Launcher of the ranks in a Slurm job: srun, mpirun, or auto (srun, or mpirun if no --mpi type works)
+    /// Launcher of the ranks in a Slurm job: srun, mpirun, or auto (srun, or mpirun if no --mpi
+    /// type works)
     #[arg(
         long,
         value_name = "LAUNCHER",
@@ -32,10 +33,15 @@ pub struct Args {
     #[arg(long, value_name = "TYPE", env = "PXNBENCH_MPI")]
     mpi: Option<String>,
 
-    /// Processes per node [default: the node's GPUs divided by the sweep's -t and -g; without GPUs, as many as the
-    /// job requested, otherwise 2]
-    #[arg(long, visible_alias = "ranks-per-node", value_name = "N", value_parser = values::positive::<u32>,
-        env = "PXNBENCH_TASKS_PER_NODE")]
+    /// Processes per node [default: the node's GPUs divided by the sweep's -t and -g; without GPUs,
+    /// as many as the job requested, otherwise 2]
+    #[arg(
+        long,
+        visible_alias = "ranks-per-node",
+        value_name = "N",
+        value_parser = values::positive::<u32>,
+        env = "PXNBENCH_TASKS_PER_NODE",
+    )]
     tasks_per_node: Option<u32>,
 
     /// Run in this container image, by pyxis
@@ -51,15 +57,27 @@ pub struct Args {
     container_program: Option<PathBuf>,
 
     /// Start the ranks on these hosts: node1,node2 or node[1-4]; node1:8 has 8 ranks
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["hostfile", "container", "mpi"], group = "named_hosts",
-        help_heading = "Without Slurm")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        conflicts_with_all = ["hostfile", "container", "mpi"],
+        group = "named_hosts",
+        help_heading = "Without Slurm",
+    )]
     hosts: Option<HostList>,
 
     /// Start the ranks on the hosts of this file: a name per line, with slots=8 or :8
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["container", "mpi"], group = "named_hosts", help_heading = "Without Slurm")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["container", "mpi"],
+        group = "named_hosts",
+        help_heading = "Without Slurm",
+    )]
     hostfile: Option<PathBuf>,
 
-    /// How hosts are reached: ssh (the ranks meet over TCP), mpirun (they meet over MPI), or auto (ssh, but mpirun for host memory)
+    /// How hosts are reached: ssh (the ranks meet over TCP), mpirun (they meet over MPI), or auto
+    /// (ssh, but mpirun for host memory)
     #[arg(
         long,
         value_name = "WAY",
@@ -69,7 +87,8 @@ pub struct Args {
     )]
     over: Over,
 
-    /// Host and port at which the ranks meet over TCP, as all hosts reach it [default: the first host, port 29500]
+    /// Host and port at which the ranks meet over TCP, as all hosts reach it [default: the first
+    /// host, port 29500]
     #[arg(
         long,
         value_name = "HOST[:PORT]",
@@ -133,7 +152,8 @@ impl Args {
 ///
 /// # Errors
 ///
-/// Returns an error if there is no job and no host is named, a node is not ready, or no way to start ranks works.
+/// Returns an error if there is no job and no host is named, a node is not ready, or no way to
+/// start ranks works.
 pub fn run(args: Args, target: Target, arguments: Vec<OsString>) -> anyhow::Result<Code> {
     let ranks_per_node = args.tasks_per_node.and_then(NonZeroU32::new);
     if let Some(hosts) = args.hosts()? {

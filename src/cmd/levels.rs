@@ -1,5 +1,5 @@
-//! `pxnbench levels`: the table of levels, resources and networks, two of its rows compared, and the table checked against
-//! this machine.
+//! `pxnbench levels`: the table of levels, resources and networks, two of its rows compared, and
+//! the table checked against this machine.
 
 use std::path::PathBuf;
 
@@ -40,10 +40,12 @@ enum Action {
         #[arg(value_name = "B", value_parser = levels::find)]
         b: &'static Preset,
     },
-    /// Check whether the libnccl that would be loaded knows the variables, and look for harmful settings on this machine.
-    /// Without a libnccl, names are checked against all known versions of NCCL
+    /// Check whether the libnccl that would be loaded knows the variables, and look for harmful
+    /// settings on this machine. Without a libnccl, names are checked against all known versions of
+    /// NCCL
     Check {
-        /// Check only this preset, as if it were requested [default: all variables, and the settings in force here]
+        /// Check only this preset, as if it were requested [default: all variables, and the
+        /// settings in force here]
         #[arg(value_name = "LEVEL", value_parser = levels::find)]
         row: Option<&'static Preset>,
         /// Use this libnccl instead of the one in NCCL_HOME or the system's

@@ -6,8 +6,9 @@ use crate::{drop_in, exit::Code};
 
 /// Link this program under the names of nccl-tests' programs
 ///
-/// Called as all_reduce_perf and so on, it runs that collective with nccl-tests' command line, and writes no files except
-/// those that are requested. The name may have a suffix: all_reduce_perf_mpi.
+/// Called as all_reduce_perf and so on, it runs that collective with nccl-tests' command line, and
+/// writes no files except those that are requested. The name may have a suffix:
+/// all_reduce_perf_mpi.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Folder for the links; created if it does not exist

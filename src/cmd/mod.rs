@@ -1,5 +1,5 @@
-//! The command line: one small file per subcommand, with its arguments, one call and the exit code. No file imports a
-//! sibling; what several share is in [`args`], and `cli` has them all.
+//! The command line: one small file per subcommand, with its arguments, one call and the exit code.
+//! No file imports a sibling; what several share is in [`args`], and `cli` has them all.
 
 pub mod args;
 pub mod check;
@@ -86,7 +86,8 @@ fn launch_ranks(args: launch::Args) -> anyhow::Result<Code> {
     launch::run(args, target, arguments)
 }
 
-/// Starts the ranks of this node. What their arguments ask for is checked here, before anything is started.
+/// Starts the ranks of this node. What their arguments ask for is checked here, before anything is
+/// started.
 fn join_ranks(args: join::Args) -> anyhow::Result<Code> {
     let ranks = RanksArguments {
         starter: "join",

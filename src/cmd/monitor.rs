@@ -10,11 +10,12 @@ use crate::{
 
 /// Show clocks, power, temperature and traffic of the GPUs of this node, live
 ///
-/// On a terminal the table is refreshed; elsewhere each sample is a table of its own. Ctrl-C ends it. Values
-/// that a GPU or its driver does not report are empty (- in the table).
+/// On a terminal the table is refreshed; elsewhere each sample is a table of its own. Ctrl-C ends
+/// it. Values that a GPU or its driver does not report are empty (- in the table).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Show one sample, an interval after the start, because rates are differences; the same as --count 1
+    /// Show one sample, an interval after the start, because rates are differences; the same as
+    /// --count 1
     #[arg(long, conflicts_with_all = ["count", "time"])]
     once: bool,
     /// Print CSV, a line per GPU and sample
@@ -40,7 +41,8 @@ pub struct Args {
 /// Shows the GPUs.
 ///
 /// # Errors
-/// Returns an error if there is no GPU, or not the one that was requested, or if stdout cannot be written.
+/// Returns an error if there is no GPU, or not the one that was requested, or if stdout cannot be
+/// written.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let form = match (args.csv, args.json) {
         (true, _) => Form::Csv,

@@ -1,4 +1,5 @@
-//! `pxnbench plan RUN…`: predicts the times of other sizes, on other numbers of ranks, and of training steps.
+//! `pxnbench plan RUN…`: predicts the times of other sizes, on other numbers of ranks, and of
+//! training steps.
 
 use std::{
     collections::BTreeSet,
@@ -28,18 +29,21 @@ const SIZES: usize = 6;
 /// The most rows of the table of times.
 const MOST_FORECASTS: usize = 100_000;
 
-/// Plan: what other sizes, other numbers of ranks and training steps would take, from runs that were measured
+/// Plan: what other sizes, other numbers of ranks and training steps would take, from runs that
+/// were measured
 ///
-/// Fits the latency and the bandwidth of each collective to the rows of the runs, and gives an interval with each prediction. To plan for
-/// other numbers of ranks, it needs runs on at least two. Exit code 5 means that the runs have too little to fit, 6 that a prediction
-/// would be too far from what was measured.
+/// Fits the latency and the bandwidth of each collective to the rows of the runs, and gives an
+/// interval with each prediction. To plan for other numbers of ranks, it needs runs on at least
+/// two. Exit code 5 means that the runs have too little to fit, 6 that a prediction would be too
+/// far from what was measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Runs that differ in ranks and sizes only: folders with a results.csv, or such files
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
 
-    /// Also plan a training step: a built-in workload, or a file as pxnbench replay --print writes it
+    /// Also plan a training step: a built-in workload, or a file as pxnbench replay --print writes
+    /// it
     #[arg(long, value_name = "NAME|FILE")]
     workload: Option<String>,
 
@@ -83,7 +87,8 @@ struct PlanDocument<'a> {
 ///
 /// # Errors
 ///
-/// Returns an error if the runs cannot be read, if nothing was measured, or if a plan would be too far from what was.
+/// Returns an error if the runs cannot be read, if nothing was measured, or if a plan would be too
+/// far from what was.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     // A pipe or a file system may not answer.
     let _guard = deadline::limit("the files of the runs", LIMIT);
@@ -146,7 +151,8 @@ fn forecasts(args: &Args, plan: &Plan) -> anyhow::Result<Vec<Forecast>> {
             for size in &sizes {
                 if forecasts.len() == MOST_FORECASTS {
                     let what = format!(
-                        "the plan would have more than {MOST_FORECASTS} times. Name fewer sizes or numbers of ranks"
+                        "the plan would have more than {MOST_FORECASTS} times. Name fewer sizes \
+                         or numbers of ranks"
                     );
                     return Err(Failure::on_all_ranks(Code::Usage, what));
                 }

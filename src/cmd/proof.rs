@@ -17,10 +17,11 @@ use crate::{
     run::self_test,
 };
 
-/// Read NCCL's logs and report whether PXN was used: which ranks relayed through which NICs, or why none did
+/// Read NCCL's logs and report whether PXN was used: which ranks relayed through which NICs, or why
+/// none did
 ///
-/// Takes the logs of all ranks together: one file per process, or one file for all. NCCL's connections show which rank relays,
-/// not how many bytes it relays.
+/// Takes the logs of all ranks together: one file per process, or one file for all. NCCL's
+/// connections show which rank relays, not how many bytes it relays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
@@ -33,8 +34,9 @@ pub struct Args {
     /// Exit with code 7 if the verdict differs
     #[arg(long, value_name = "VERDICT")]
     expect: Option<Expected>,
-    /// Instead of reading a log, run a short alltoall on the ranks that mpirun or srun started, with PXN off and as requested,
-    /// and check that there are no relays with PXN off, and some as requested
+    /// Instead of reading a log, run a short alltoall on the ranks that mpirun or srun started,
+    /// with PXN off and as requested, and check that there are no relays with PXN off, and some as
+    /// requested
     #[arg(long, conflicts_with_all = ["logs", "json"])]
     self_test: bool,
     /// With --self-test: the PXN level to request; variables that are already set take precedence
@@ -82,8 +84,8 @@ fn after_help() -> String {
 /// Reads the logs, and prints the report.
 ///
 /// # Errors
-/// Returns an error if a log cannot be read, is empty, or contains nothing from NCCL, or if the verdict is not the expected
-/// one.
+/// Returns an error if a log cannot be read, is empty, or contains nothing from NCCL, or if the
+/// verdict is not the expected one.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     if args.self_test {
         let expect = args.expect.map(|expected| expected == Expected::Used);

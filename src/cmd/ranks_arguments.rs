@@ -68,8 +68,8 @@ impl RanksArguments<'_> {
     }
 }
 
-/// Returns the short option of sbatch that `error` is about. Behind the collectives it belongs to the sweep, which has another
-/// option of that letter or none.
+/// Returns the short option of sbatch that `error` is about. Behind the collectives it belongs to
+/// the sweep, which has another option of that letter or none.
 fn misplaced_sbatch_option(error: &clap::Error, arguments: &[OsString]) -> Option<&'static str> {
     let context = |kind| error.get(kind).map(ToString::to_string);
     let unknown = context(ContextKind::InvalidArg).unwrap_or_default();
@@ -93,7 +93,8 @@ fn target_of(parsed: Cli) -> anyhow::Result<Target> {
         }),
         Some(Command::Replay(args)) => args.target(),
         Some(_) => {
-            let what = "only sweeps, replay, the doctor and proof --self-test start on ranks. Name collectives, replay or doctor";
+            let what = "only sweeps, replay, the doctor and proof --self-test start on ranks. \
+                        Name collectives, replay or doctor";
             Err(Failure::on_all_ranks(Code::Usage, what))
         }
     }

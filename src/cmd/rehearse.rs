@@ -17,11 +17,13 @@ use crate::{
     virtual_nodes::{self, Outcome, PlayedOnRails, RailNumber, RailStall},
 };
 
-/// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which rails carry what
+/// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which
+/// rails carry what
 ///
-/// Runs NCCL on virtual nodes of this machine, which needs two GPUs with NVLink and no NIC: a plugin plays the NICs. Data are
-/// checked, and NCCL's log, what the plugin counts and NCCL's rules are compared. With --theory, relays and bytes follow from
-/// the rules alone, on any machine, for up to 1024 GPUs in all; what they do not decide reads `cannot tell`, with the reason. A
+/// Runs NCCL on virtual nodes of this machine, which needs two GPUs with NVLink and no NIC: a
+/// plugin plays the NICs. Data are checked, and NCCL's log, what the plugin counts and NCCL's rules
+/// are compared. With --theory, relays and bytes follow from the rules alone, on any machine, for
+/// up to 1024 GPUs in all; what they do not decide reads `cannot tell`, with the reason. A
 /// rehearsal shows decisions, never speed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -45,40 +47,89 @@ pub struct Args {
     levels: Levels,
 
     /// Size of an operation, as nccl-tests counts it
-    #[arg(short = 'b', long = "size", value_name = "SIZE", value_parser = values::size, default_value = "1M", conflicts_with = "from")]
+    #[arg(
+        short = 'b',
+        long = "size",
+        value_name = "SIZE",
+        value_parser = values::size,
+        default_value = "1M",
+        conflicts_with = "from",
+    )]
     size: Bytes,
 
     /// Root of gather, scatter, broadcast and reduce
-    #[arg(short = 'r', long, value_name = "RANK", value_parser = values::natural, default_value = "0", conflicts_with = "from")]
+    #[arg(
+        short = 'r',
+        long,
+        value_name = "RANK",
+        value_parser = values::natural,
+        default_value = "0",
+        conflicts_with = "from",
+    )]
     root: u32,
 
     /// Limit the rate at which each process sends over a rail, in GB/s
-    #[arg(long, value_name = "RAIL=GB/s", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
+    #[arg(
+        long,
+        value_name = "RAIL=GB/s",
+        value_delimiter = ',',
+        help_heading = "Rails",
+        conflicts_with_all = ["theory", "from"],
+    )]
     bandwidth: Vec<RailNumber>,
 
     /// Delay each message on a rail by this many microseconds
-    #[arg(long, value_name = "RAIL=MICROSECONDS", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
+    #[arg(
+        long,
+        value_name = "RAIL=MICROSECONDS",
+        value_delimiter = ',',
+        help_heading = "Rails",
+        conflicts_with_all = ["theory", "from"],
+    )]
     latency: Vec<RailNumber>,
 
     /// Stop a rail from sending, at once or after this many messages from each process
-    #[arg(long, value_name = "RAIL[:MESSAGES]", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
+    #[arg(
+        long,
+        value_name = "RAIL[:MESSAGES]",
+        value_delimiter = ',',
+        help_heading = "Rails",
+        conflicts_with_all = ["theory", "from"],
+    )]
     stall: Vec<RailStall>,
 
     /// Use this libnccl instead of the one in NCCL_HOME or the system's
-    #[arg(long, value_name = "FILE", help_heading = "Runs", conflicts_with_all = ["theory", "from"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Runs",
+        conflicts_with_all = ["theory", "from"],
+    )]
     nccl_lib: Option<PathBuf>,
 
     /// Jobs at the same time: there is one per topology, level, collective and algorithm
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, default_value = "3", help_heading = "Runs")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = values::positive::<u32>,
+        default_value = "3",
+        help_heading = "Runs",
+    )]
     jobs: u32,
 
     /// Seconds without progress after which a job is ended
-    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::positive::<u32>, default_value = "30",
-        help_heading = "Runs")]
+    #[arg(
+        short = 'T',
+        long,
+        value_name = "SECONDS",
+        value_parser = values::positive::<u32>,
+        default_value = "30",
+        help_heading = "Runs",
+    )]
     timeout: u32,
 
-    /// New folder for the record, which report shows, and for the results, logs and counters of each job
-    /// [default: one that is removed unless something is wrong]
+    /// New folder for the record, which report shows, and for the results, logs and counters of
+    /// each job [default: one that is removed unless something is wrong]
     #[arg(long, value_name = "DIR", help_heading = "Runs", conflicts_with_all = ["theory", "from"])]
     out: Option<PathBuf>,
 
@@ -156,8 +207,8 @@ impl Args {
 /// Rehearses, and prints what it shows.
 ///
 /// # Errors
-/// Returns an error if there cannot be such a cluster, if NCCL cannot run here or fails, if a file cannot be read or written, or
-/// if theory, log and counters disagree.
+/// Returns an error if there cannot be such a cluster, if NCCL cannot run here or fails, if a file
+/// cannot be read or written, or if theory, log and counters disagree.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     check_files(args)?;
     if let Some(file) = &args.from {
@@ -203,7 +254,8 @@ fn usage(what: String) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
 }
 
-/// Checks that each file is another one: outputs would replace one another or the record that is read, or be mixed.
+/// Checks that each file is another one: outputs would replace one another or the record that is
+/// read, or be mixed.
 fn check_files(args: &Args) -> anyhow::Result<()> {
     let files = [
         ("--from", &args.from),
@@ -261,7 +313,8 @@ fn recorded(args: &Args, file: &Path) -> anyhow::Result<Rehearsal> {
     Ok(rehearsal)
 }
 
-/// Prints a rehearsal, and writes its files. What cannot be written does not keep the rest from being shown.
+/// Prints a rehearsal, and writes its files. What cannot be written does not keep the rest from
+/// being shown.
 fn show(args: &Args, rehearsal: &Rehearsal) -> anyhow::Result<()> {
     let mut results = vec![print_unless_on_stdout(
         args,

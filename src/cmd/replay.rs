@@ -31,10 +31,11 @@ const MOST_BLOCKS_OF_A_TUNING: u32 = 100;
 
 /// Replay the communication of a training step, overlapped with computation
 ///
-/// Runs on the ranks that mpirun or srun started, as a sweep does. It runs the collectives of a training step in their streams,
-/// several at the same time, beside kernels that imitate the computation. It reports the time of the step, the communication that
-/// computation does not hide, and the time of each collective alone and in the step. On a machine without a GPU it uses MPI on host
-/// memory.
+/// Runs on the ranks that mpirun or srun started, as a sweep does. It runs the collectives of a
+/// training step in their streams, several at the same time, beside kernels that imitate the
+/// computation. It reports the time of the step, the communication that computation does not hide,
+/// and the time of each collective alone and in the step. On a machine without a GPU it uses MPI on
+/// host memory.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -48,15 +49,21 @@ pub struct Args {
     print: bool,
 
     /// Timed steps of each mode in a block
-    #[arg(short = 'n', long, value_name = "N", value_parser = values::positive::<u32>, default_value = "10")]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        value_parser = values::positive::<u32>,
+        default_value = "10",
+    )]
     steps: u32,
 
     /// Steps of each mode in a block before the timed ones
     #[arg(short = 'w', long, value_name = "N", value_parser = values::natural, default_value = "2")]
     warmup: u32,
 
-    /// Number of blocks. A block runs every mode, in an order that is balanced over 4 blocks; with --tune, it replays every
-    /// candidate [default: 4; with --tune up to 100]
+    /// Number of blocks. A block runs every mode, in an order that is balanced over 4 blocks; with
+    /// --tune, it replays every candidate [default: 4; with --tune up to 100]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     blocks: Option<u32>,
 
@@ -77,14 +84,22 @@ pub struct Args {
     seed: u64,
 
     /// Seconds without progress after which the job is ended
-    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::positive::<u32>, default_value = "600")]
+    #[arg(
+        short = 'T',
+        long,
+        value_name = "SECONDS",
+        value_parser = values::positive::<u32>,
+        default_value = "600",
+    )]
     timeout: u32,
 
-    /// What runs the collectives: nccl (on GPUs) or host (MPI on host memory); auto uses host only if there is no NVIDIA device
+    /// What runs the collectives: nccl (on GPUs) or host (MPI on host memory); auto uses host only
+    /// if there is no NVIDIA device
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendChoice,
 
-    /// PXN level: off conservative balanced aggressive default; variables that are already set take precedence
+    /// PXN level: off conservative balanced aggressive default; variables that are already set take
+    /// precedence
     #[arg(long, value_name = "LEVEL", value_parser = levels::level, conflicts_with = "tune")]
     level: Option<&'static Preset>,
 
@@ -100,12 +115,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     nccl_lib: Option<PathBuf>,
 
-    /// Folder for replay.json, steps.csv, collectives.csv and timeline.json [default: results/replay-WORKLOAD-TIME]
+    /// Folder for replay.json, steps.csv, collectives.csv and timeline.json [default:
+    /// results/replay-WORKLOAD-TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Report whether PXN was used, from NCCL's own log: columns pxn, transport, sends and relayed_sends of collectives.csv. Sets
-    /// NCCL_DEBUG and NCCL_DEBUG_SUBSYS
+    /// Report whether PXN was used, from NCCL's own log: columns pxn, transport, sends and
+    /// relayed_sends of collectives.csv. Sets NCCL_DEBUG and NCCL_DEBUG_SUBSYS
     #[arg(long)]
     proof: bool,
 
@@ -139,14 +155,16 @@ impl Args {
         }
     }
 
-    /// Returns what a launch needs to know to start ranks that replay this. The workload is read here, before ranks are started.
+    /// Returns what a launch needs to know to start ranks that replay this. The workload is read
+    /// here, before ranks are started.
     ///
     /// # Errors
     ///
     /// Returns an error if the workload cannot be read.
     pub fn target(&self) -> anyhow::Result<Target> {
         if self.tunes() {
-            let what = "--tune starts the ranks itself, with the command that --start names. Run pxnbench replay --tune by itself";
+            let what = "--tune starts the ranks itself, with the command that --start names. Run \
+                        pxnbench replay --tune by itself";
             return Err(Failure::on_all_ranks(Code::Usage, what));
         }
         let ReplayRequest { base, workload, .. } = self.request()?;
@@ -160,7 +178,8 @@ impl Args {
         })
     }
 
-    /// Returns the arguments with which every candidate of a tuning is replayed, without the options in which candidates differ.
+    /// Returns the arguments with which every candidate of a tuning is replayed, without the
+    /// options in which candidates differ.
     fn candidate_words(&self) -> Vec<OsString> {
         let mut words = vec![OsString::from("replay")];
         words.extend(self.workload.words());

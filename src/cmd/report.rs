@@ -1,4 +1,5 @@
-//! `pxnbench report RUN…`: results as a page to look at, as pictures, as a summary, and for Prometheus.
+//! `pxnbench report RUN…`: results as a page to look at, as pictures, as a summary, and for
+//! Prometheus.
 
 use std::path::PathBuf;
 
@@ -10,12 +11,13 @@ use crate::{
 
 /// Show the results of runs: one HTML file with plots and tables, which needs no network
 ///
-/// Without an option the page is written to report.html in the folder of the first run. The options --svg, --markdown and
-/// --prometheus write what they name instead; with --out the page is written as well.
+/// Without an option the page is written to report.html in the folder of the first run. The options
+/// --svg, --markdown and --prometheus write what they name instead; with --out the page is written
+/// as well.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of a run, a folder of such folders (an experiment, or what compare takes), a results.csv, or the folder or JSON of
-    /// a rehearsal
+    /// Folder of a run, a folder of such folders (an experiment, or what compare takes), a
+    /// results.csv, or the folder or JSON of a rehearsal
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// Write the page to this file, or - for stdout
@@ -27,7 +29,8 @@ pub struct Args {
     /// Print a summary in Markdown, for a ticket
     #[arg(long)]
     markdown: bool,
-    /// Write the results for Prometheus to this file, as node_exporter's text-file collector reads it (NAME.prom)
+    /// Write the results for Prometheus to this file, as node_exporter's text-file collector reads
+    /// it (NAME.prom)
     #[arg(long, value_name = "FILE", value_parser = values::output_file())]
     prometheus: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! `pxnbench selfcheck` (hidden): do the GPU and the processor make and check the same data? `scripts/gpu-check.sh` runs
-//! it.
+//! `pxnbench selfcheck` (hidden): do the GPU and the processor make and check the same data?
+//! `scripts/gpu-check.sh` runs it.
 
 use crate::{backend::nccl, exit::Code};
 

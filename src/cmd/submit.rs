@@ -18,12 +18,14 @@ const DEFAULT_LEVEL: &str = "aggressive";
 /// Submits a sweep as a Slurm job.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// PXN level of the sweep, or of the training step: off conservative balanced aggressive default [default: aggressive for a sweep]
+    /// PXN level of the sweep, or of the training step: off conservative balanced aggressive
+    /// default [default: aggressive for a sweep]
     #[arg(long, value_name = "LEVEL", value_parser = template::of_level)]
     level: Option<&'static Template>,
 
-    /// Submit something other than a sweep at one level: compare for all levels in turn, suite for all collectives, training for the
-    /// replay of a training step, or doctor for the checks of the nodes
+    /// Submit something other than a sweep at one level: compare for all levels in turn, suite for
+    /// all collectives, training for the replay of a training step, or doctor for the checks of the
+    /// nodes
     #[arg(long, value_name = "NAME", value_parser = template::by_name)]
     template: Option<&'static Template>,
 
@@ -36,8 +38,8 @@ pub struct Args {
     )]
     nodes: Option<String>,
 
-    /// GPUs per node, with their type if the site wants it (h100:8); 0 measures host memory, on nodes with GPUs too
-    /// [default: the template's, 8]
+    /// GPUs per node, with their type if the site wants it (h100:8); 0 measures host memory, on
+    /// nodes with GPUs too [default: the template's, 8]
     #[arg(long, value_name = "N", help_heading = "Options of sbatch")]
     gpus_per_node: Option<GpusPerNode>,
 
@@ -85,8 +87,9 @@ pub struct Args {
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
 
-    /// Arguments of the sweep, or of pxnbench replay; options alone keep the template's collectives or workload. Long options of submit may stand anywhere before --, short ones only
-    /// before the collectives; after them, -N and -p belong to the sweep
+    /// Arguments of the sweep, or of pxnbench replay; options alone keep the template's collectives
+    /// or workload. Long options of submit may stand anywhere before --, short ones only before the
+    /// collectives; after them, -N and -p belong to the sweep
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -182,7 +185,8 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_becomes_options_of_sbatch() {
-        let line = "x --level balanced -N 4 -p gpu -A proj --time 10 --sbatch=--qos=high alltoall -b 1K -N";
+        let line = "x --level balanced -N 4 -p gpu -A proj --time 10 --sbatch=--qos=high alltoall \
+                    -b 1K -N";
         let args = Line::parse_from(line.split(' ')).args;
         assert_eq!(args.level.map(|level| level.name), Some("balanced"));
         let options = [

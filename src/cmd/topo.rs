@@ -21,9 +21,9 @@ use crate::{
 /// Print what is connected to what in this node, and what NCCL makes of it
 ///
 /// GPUs, NVLinks, PCIe switches, NUMA nodes and NICs, from NVML and sysfs (no root), from an NCCL
-/// topology file, or from the output of nvidia-smi topo -m; for each GPU which NIC it would use, whether GPUDirect RDMA and PXN are
-/// possible and through which relay, which transports NCCL prefers, and the most that each path can
-/// carry.
+/// topology file, or from the output of nvidia-smi topo -m; for each GPU which NIC it would use,
+/// whether GPUDirect RDMA and PXN are possible and through which relay, which transports NCCL
+/// prefers, and the most that each path can carry.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Read this file instead of examining this node: a topology as NCCL_TOPO_DUMP_FILE writes it

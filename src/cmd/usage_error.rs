@@ -15,8 +15,9 @@ pub fn usage_sentence(error: &clap::Error, words: &[OsString]) -> String {
     sentence_with_help(error, words, &help_of(words))
 }
 
-/// Returns the sentence for an error of the command line, which ends with where there is help. If the first word is neither a
-/// subcommand nor a collective, the sentence is about that: what follows it means nothing then.
+/// Returns the sentence for an error of the command line, which ends with where there is help. If
+/// the first word is neither a subcommand nor a collective, the sentence is about that: what
+/// follows it means nothing then.
 pub(super) fn sentence_with_help(error: &clap::Error, words: &[OsString], help: &str) -> String {
     let slip = match error.kind() {
         ErrorKind::UnknownArgument => unknown_first_word(words).or_else(|| option_slip(words)),
@@ -28,7 +29,8 @@ pub(super) fn sentence_with_help(error: &clap::Error, words: &[OsString], help: 
     }
 }
 
-/// Returns a sentence on the first option of a sweep that another program has, or that is written in another way.
+/// Returns a sentence on the first option of a sweep that another program has, or that is written
+/// in another way.
 fn option_slip(words: &[OsString]) -> Option<String> {
     let cli = Cli::command();
     let words: Vec<String> = words

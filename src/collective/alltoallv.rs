@@ -1,4 +1,5 @@
-//! alltoallv: rank r receives from each rank the part for r. Parts differ in size: see [`super::traffic`].
+//! alltoallv: rank r receives from each rank the part for r. Parts differ in size: see
+//! [`super::traffic`].
 
 use super::{
     buffers::{BufferMode, Layout, RankView, stretch},
@@ -54,7 +55,8 @@ fn layout(view: &RankView) -> Layout {
     }
 }
 
-/// Returns what `rank` has received: from each rank the part of its input behind the parts for the ranks before.
+/// Returns what `rank` has received: from each rank the part of its input behind the parts for the
+/// ranks before.
 fn received(shares: &TrafficShares, rank: u64) -> Vec<Region> {
     let mut regions = Vec::new();
     let mut offset = 0;
@@ -71,8 +73,8 @@ fn received(shares: &TrafficShares, rank: u64) -> Vec<Region> {
     regions
 }
 
-/// Returns `regions` without the empty ones, followed up to `len` by what nobody may touch: the buffers of each rank are as
-/// long as the longest of any rank.
+/// Returns `regions` without the empty ones, followed up to `len` by what nobody may touch: the
+/// buffers of each rank are as long as the longest of any rank.
 fn padded(mut regions: Vec<Region>, len: u64) -> Vec<Region> {
     let end = regions.last().map_or(0, |last| last.offset + last.len);
     regions.push(Region {

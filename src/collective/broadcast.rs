@@ -25,7 +25,8 @@ pub(super) const SPEC: Spec = Spec {
 fn layout(view: &RankView) -> Layout {
     let len = view.counts.recv;
     let from_root = stretch(len, Content::input(view.root, 0, len));
-    // Only the root's send buffer is read; the other ranks' buffers hold values that nobody may receive.
+    // Only the root's send buffer is read; the other ranks' buffers hold values that nobody may
+    // receive.
     let before = if view.is_root() {
         from_root.clone()
     } else {

@@ -99,7 +99,8 @@ impl RankView {
         }
     }
 
-    /// Returns a buffer of one chunk per rank: this rank's chunk holds `own`, the others `rest(offset, len)`.
+    /// Returns a buffer of one chunk per rank: this rank's chunk holds `own`, the others
+    /// `rest(offset, len)`.
     pub(super) fn own_chunk_and_rest(
         &self,
         own: Content,

@@ -30,8 +30,9 @@ pub struct Case {
     pub ranks: u64,
     /// Elements, after rounding.
     pub counts: Counts,
-    /// The traffic of an uneven collective; `None` for all others. It is not serialized, because a matrix can be long: a
-    /// case that was read from elsewhere gets it back by [`Case::with_traffic`].
+    /// The traffic of an uneven collective; `None` for all others. It is not serialized, because a
+    /// matrix can be long: a case that was read from elsewhere gets it back by
+    /// [`Case::with_traffic`].
     #[serde(skip)]
     pub traffic: Option<&'static Traffic>,
 }
@@ -54,9 +55,10 @@ pub struct CaseShape {
 }
 
 impl CaseShape {
-    /// Returns the case nearest to `size` bytes. As in nccl-tests, the size is divided by the element size, then rounded as the
-    /// collective needs, so the case can be smaller than requested, even 0. An uneven collective has nccl-tests' default
-    /// traffic: see [`Case::with_size`].
+    /// Returns the case nearest to `size` bytes. As in nccl-tests, the size is divided by the
+    /// element size, then rounded as the collective needs, so the case can be smaller than
+    /// requested, even 0. An uneven collective has nccl-tests' default traffic: see
+    /// [`Case::with_size`].
     pub fn nearest(self, size: Bytes) -> Case {
         let case = Case {
             collective: self.collective,
@@ -73,7 +75,8 @@ impl CaseShape {
 }
 
 impl Case {
-    /// Returns the same case nearest to `size` bytes, which an uneven collective divides between ranks by `traffic`.
+    /// Returns the same case nearest to `size` bytes, which an uneven collective divides between
+    /// ranks by `traffic`.
     pub fn with_size(self, size: Bytes, traffic: &'static Traffic) -> Case {
         let element_size = self.dtype.size();
         let request = SizeRequest {
@@ -88,7 +91,8 @@ impl Case {
         }
     }
 
-    /// Returns the same case with `traffic` if the collective is uneven; other collectives have none.
+    /// Returns the same case with `traffic` if the collective is uneven; other collectives have
+    /// none.
     pub fn with_traffic(self, traffic: &'static Traffic) -> Case {
         Case {
             traffic: self.collective.spec().uneven.then_some(traffic),
@@ -96,8 +100,9 @@ impl Case {
         }
     }
 
-    /// Returns the same case with the size and count of a row of results; `None` if no size rounds to them. `traffic` is the
-    /// traffic of that row; if it is unknown, an uneven case has the counts of the row but cannot be run.
+    /// Returns the same case with the size and count of a row of results; `None` if no size rounds
+    /// to them. `traffic` is the traffic of that row; if it is unknown, an uneven case has the
+    /// counts of the row but cannot be run.
     pub fn recorded(
         self,
         size: Bytes,
@@ -155,7 +160,8 @@ impl Case {
         Some(shares)
     }
 
-    /// Returns what `rank` exchanges with each rank, in rank order; empty if the amounts are the same for all.
+    /// Returns what `rank` exchanges with each rank, in rank order; empty if the amounts are the
+    /// same for all.
     pub fn flows(&self, rank: u64) -> Vec<PeerFlow> {
         match self.shares() {
             Some(shares) => shares.flows(rank),
@@ -163,8 +169,8 @@ impl Case {
         }
     }
 
-    /// Returns the bandwidths of each rank in an operation that took `time`, as comment lines in nccl-tests' words; none if
-    /// they are the same for all ranks.
+    /// Returns the bandwidths of each rank in an operation that took `time`, as comment lines in
+    /// nccl-tests' words; none if they are the same for all ranks.
     pub fn rank_bandwidths(&self, time: Micros) -> Vec<String> {
         let bus_factor = (self.collective.spec().bus_factor)(self.ranks as f64);
         match self.shares() {
@@ -173,7 +179,8 @@ impl Case {
         }
     }
 
-    /// Returns what identifies the traffic of the case in records; empty if ranks exchange equal amounts.
+    /// Returns what identifies the traffic of the case in records; empty if ranks exchange equal
+    /// amounts.
     pub fn pattern(&self) -> String {
         self.traffic.map_or_else(String::new, Traffic::label)
     }

@@ -29,7 +29,8 @@ pub struct Counts {
 }
 
 impl SizeRequest {
-    /// Returns the elements per rank, rounded down to a multiple of 16 bytes as in nccl-tests since 2.13.12.
+    /// Returns the elements per rank, rounded down to a multiple of 16 bytes as in nccl-tests since
+    /// 2.13.12.
     pub(super) fn chunk(&self) -> u64 {
         (self.elements / self.ranks) & !(16 / self.element_size - 1)
     }

@@ -1,4 +1,5 @@
-//! gather: the root receives the inputs of all ranks, in rank order; the other ranks' receive buffers stay unchanged.
+//! gather: the root receives the inputs of all ranks, in rank order; the other ranks' receive
+//! buffers stay unchanged.
 
 use super::{
     buffers::{BufferMode, Layout, RankView, stretch},

@@ -1,5 +1,5 @@
-//! Guard zones: bytes of a known pattern directly before and after what a case may use of its buffers, and the [`Damage`]
-//! that a library does if it changes them or what it only may read.
+//! Guard zones: bytes of a known pattern directly before and after what a case may use of its
+//! buffers, and the [`Damage`] that a library does if it changes them or what it only may read.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{buffers::BufferMode, case::Case};
 use crate::units::counted;
 
-/// Bytes of a zone, a multiple of every element's size. A write past the end of a buffer begins where the buffer ends, so that
-/// the length only matters for one that skips memory.
+/// Bytes of a zone, a multiple of every element's size. A write past the end of a buffer begins
+/// where the buffer ends, so that the length only matters for one that skips memory.
 pub const ZONE: u64 = 16 << 10;
 
 /// One of the two buffers of a case.
@@ -25,7 +25,8 @@ impl CaseBuffer {
     /// Both.
     pub const ALL: [CaseBuffer; 2] = [CaseBuffer::Send, CaseBuffer::Receive];
 
-    /// Returns the bytes that `case` uses of this buffer, from its start on every rank; `None` if it has no such buffer.
+    /// Returns the bytes that `case` uses of this buffer, from its start on every rank; `None` if
+    /// it has no such buffer.
     pub fn used(self, case: &Case) -> Option<u64> {
         let counts = &case.counts;
         let elements = match (self, case.buffer_mode) {
@@ -111,15 +112,16 @@ impl GuardZone {
         zones
     }
 
-    /// Returns the position of the zone's first byte, if the buffer starts `start` bytes into its memory.
+    /// Returns the position of the zone's first byte, if the buffer starts `start` bytes into its
+    /// memory.
     pub fn position(&self, start: u64) -> u64 {
         start.wrapping_add_signed(self.offset)
     }
 
     /// Returns the bytes of the zone. No two zones, ranks or seeds have the same.
     ///
-    /// Every float type has ordinary numbers of such bytes: a later operation at another offset may compute with them, and
-    /// would be slower with subnormal ones.
+    /// Every float type has ordinary numbers of such bytes: a later operation at another offset may
+    /// compute with them, and would be slower with subnormal ones.
     pub fn pattern(&self) -> Vec<u8> {
         let mut pattern = vec![0; ZONE as usize];
         let (words, _) = pattern.as_chunks_mut::<8>();
@@ -205,14 +207,14 @@ pub struct Damage {
     pub elements: u64,
     /// Changed bytes; for a send buffer 0, because only elements are counted.
     pub bytes: u64,
-    /// The first one: an element of the send buffer, or a byte from the start of the buffer on, before it, or from its end on,
-    /// after it.
+    /// The first one: an element of the send buffer, or a byte from the start of the buffer on,
+    /// before it, or from its end on, after it.
     pub first: i64,
 }
 
 impl Damage {
-    /// Returns the damage of a send buffer in which `elements` elements differ from what was sent, the first of them at
-    /// `first`.
+    /// Returns the damage of a send buffer in which `elements` elements differ from what was sent,
+    /// the first of them at `first`.
     pub fn of_send_buffer(rank: u64, elements: u64, first: u64) -> Damage {
         Damage {
             rank,
@@ -225,7 +227,8 @@ impl Damage {
 }
 
 impl fmt::Display for Damage {
-    /// Writes a finding as notes have it: `rank 1: 3 bytes after the receive buffer changed, the first at +0`.
+    /// Writes a finding as notes have it:
+    /// `rank 1: 3 bytes after the receive buffer changed, the first at +0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Damage { rank, first, .. } = self;
         match self.place {

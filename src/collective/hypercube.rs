@@ -1,5 +1,5 @@
-//! hypercube: every rank receives the inputs of all ranks, as in all_gather, by exchanges that double in size: in round k
-//! with the rank whose number differs in bit k.
+//! hypercube: every rank receives the inputs of all ranks, as in all_gather, by exchanges that
+//! double in size: in round k with the rank whose number differs in bit k.
 
 use super::{
     all_gather,
@@ -35,7 +35,8 @@ pub struct Round {
     pub chunks: u64,
 }
 
-/// Returns the rounds of `rank` among `ranks`, a power of two. Before the first round its own chunk is in place.
+/// Returns the rounds of `rank` among `ranks`, a power of two. Before the first round its own chunk
+/// is in place.
 pub fn rounds(rank: u64, ranks: u64) -> impl Iterator<Item = Round> {
     (0..ranks.ilog2()).map(move |bit| {
         let chunks = 1 << bit;

@@ -74,7 +74,8 @@ impl Collective {
         Self::ALL.into_iter().map(Collective::name).collect()
     }
 
-    /// Returns the names of the collectives made of sends and receives, in the order of [`Collective::ALL`].
+    /// Returns the names of the collectives made of sends and receives, in the order of
+    /// [`Collective::ALL`].
     pub fn pairwise_names() -> Vec<&'static str> {
         Self::ALL
             .into_iter()

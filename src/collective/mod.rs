@@ -1,8 +1,9 @@
-//! Collectives: counts, bandwidth factors, and what each buffer holds before and must hold after. Nothing here calls a
-//! library.
+//! Collectives: counts, bandwidth factors, and what each buffer holds before and must hold after.
+//! Nothing here calls a library.
 //!
-//! One file per collective, each with a [`Spec`]. Sizes, rounding and formulas are those of nccl-tests 2.19.6, so that
-//! numbers are comparable. [`Case`] is one cell of a sweep; [`data`] has the values, and [`guard`] what must not change.
+//! One file per collective, each with a [`Spec`]. Sizes, rounding and formulas are those of
+//! nccl-tests 2.19.6, so that numbers are comparable. [`Case`] is one cell of a sweep; [`data`] has
+//! the values, and [`guard`] what must not change.
 
 mod all_gather;
 mod all_reduce;

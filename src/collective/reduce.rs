@@ -1,4 +1,5 @@
-//! reduce: the root receives the reduction of all inputs; the other ranks' receive buffers stay unchanged.
+//! reduce: the root receives the reduction of all inputs; the other ranks' receive buffers stay
+//! unchanged.
 
 use super::{
     buffers::{BufferMode, Layout, RankView, stretch},

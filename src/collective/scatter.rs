@@ -26,7 +26,8 @@ fn layout(view: &RankView) -> Layout {
     let (chunk, all) = (view.counts.param, view.counts.send);
     let first = view.rank * chunk;
     let share = Content::input(view.root, first, chunk);
-    // Only the root's send buffer is read; the other ranks' buffers hold values that nobody may receive.
+    // Only the root's send buffer is read; the other ranks' buffers hold values that nobody may
+    // receive.
     let before = if view.is_root() {
         stretch(all, view.own_input(0, all))
     } else {

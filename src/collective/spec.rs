@@ -11,15 +11,16 @@ pub struct Spec {
     pub name: &'static str,
     /// Whether it combines elements. The sweep then covers reduction operations.
     pub reduces: bool,
-    /// Whether it is made of sends and receives. NCCL then uses one connection per peer, which `NCCL_P2P_PXN_LEVEL`
-    /// reroutes, and no algorithm.
+    /// Whether it is made of sends and receives. NCCL then uses one connection per peer, which
+    /// `NCCL_P2P_PXN_LEVEL` reroutes, and no algorithm.
     pub pairwise: bool,
     /// Whether it has a root. The sweep then covers roots.
     pub rooted: bool,
-    /// Whether ranks exchange different amounts. A case then carries its [`Traffic`](super::traffic::Traffic).
+    /// Whether ranks exchange different amounts. A case then carries its
+    /// [`Traffic`](super::traffic::Traffic).
     pub uneven: bool,
-    /// Whether the result can be checked in place. nccl-tests times but does not check alltoall, alltoallv and sendrecv in
-    /// place.
+    /// Whether the result can be checked in place. nccl-tests times but does not check alltoall,
+    /// alltoallv and sendrecv in place.
     pub checked_in_place: bool,
     /// Whether the number of ranks must be a power of two.
     pub powers_of_two: bool,
@@ -29,13 +30,15 @@ pub struct Spec {
     pub algbw_elements: fn(&Counts, ranks: u64) -> u64,
     /// busbw divided by algbw on `ranks` ranks.
     pub bus_factor: fn(ranks: f64) -> f64,
-    /// Steps that follow each other if it runs along a tree, or between all pairs at the same time: each takes a latency.
+    /// Steps that follow each other if it runs along a tree, or between all pairs at the same time:
+    /// each takes a latency.
     pub steps: fn(ranks: f64) -> f64,
     /// What the buffers of one rank hold before and after.
     pub layout: fn(&RankView) -> Layout,
 }
 
-/// Returns (n-1)/n, the bus factor of collectives in which each rank keeps 1/n of the data to itself.
+/// Returns (n-1)/n, the bus factor of collectives in which each rank keeps 1/n of the data to
+/// itself.
 pub(super) fn all_but_own_share(ranks: f64) -> f64 {
     (ranks - 1.0) / ranks
 }

@@ -3,7 +3,8 @@
 use super::{case_key::CaseKey, conditions::Conditions, dimension::Dimension};
 use crate::{collective::Collective, levels, record::BackendKind};
 
-/// The levels that differ from each other in `NCCL_P2P_PXN_LEVEL` only, which NCCL reads for send and receive.
+/// The levels that differ from each other in `NCCL_P2P_PXN_LEVEL` only, which NCCL reads for send
+/// and receive.
 const GRADED: [&str; 3] = ["conservative", "balanced", "aggressive"];
 
 /// Returns a sentence if nothing on this dimension can differ from another under these conditions.
@@ -14,14 +15,16 @@ pub(super) fn anything_can_differ(
     let several = dimension.several();
     match conditions.backend {
         BackendKind::Host if is_of_nccl(dimension) => Err(format!(
-            "These are times of MPI on host memory, where no NCCL runs: the {several} cannot differ here, and what differs is \
-             noise."
+            "These are times of MPI on host memory, where no NCCL runs: the {several} cannot \
+             differ here, and what differs is noise."
         )),
         BackendKind::Model if dimension != Dimension::Nodes => Err(format!(
             "These times are computed: the {several} cannot differ here."
         )),
         BackendKind::Nccl if dimension == Dimension::Level && conditions.nodes < 2 => Err(
-            "PXN is impossible on one node: the levels cannot differ here, and what differs is noise.".to_owned(),
+            "PXN is impossible on one node: the levels cannot differ here, and what differs is \
+             noise."
+                .to_owned(),
         ),
         _ => Ok(()),
     }

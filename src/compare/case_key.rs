@@ -11,12 +11,14 @@ use crate::{
     replay::ReplayQuantity,
 };
 
-/// A case: a row of the table. The order is that of the rows, in which the sizes of a series follow each other.
+/// A case: a row of the table. The order is that of the rows, in which the sizes of a series follow
+/// each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CaseKey {
     /// The workload of a training step; empty for a collective of a sweep.
     pub(super) workload: Rc<str>,
-    /// The collective's name, or what of a training step is timed, to which the parts below do not apply.
+    /// The collective's name, or what of a training step is timed, to which the parts below do not
+    /// apply.
     pub(super) collective: &'static str,
     /// The element type.
     pub(super) dtype: &'static str,

@@ -1,5 +1,5 @@
-//! [`Conditions`]: what a time was measured on and with. Times are compared only if theirs are the same, apart from the
-//! dimension that is compared.
+//! [`Conditions`]: what a time was measured on and with. Times are compared only if theirs are the
+//! same, apart from the dimension that is compared.
 
 use crate::{
     record::{BackendKind, read::RowView},
@@ -12,7 +12,8 @@ use super::{
     run_facts::{RunFacts, SEPARATOR},
 };
 
-/// What a time was measured on and with. An empty part, or a zero, is unknown, does not apply, or is what is compared.
+/// What a time was measured on and with. An empty part, or a zero, is unknown, does not apply, or
+/// is what is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Conditions {
     /// The backend.
@@ -54,7 +55,8 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Returns the conditions of a row. What an earlier version did not write into the row comes from `run.json`.
+    /// Returns the conditions of a row. What an earlier version did not write into the row comes
+    /// from `run.json`.
     pub(super) fn of(row: &RowView, run: &RunFacts) -> Conditions {
         Conditions {
             backend: row.backend,
@@ -121,7 +123,8 @@ impl Conditions {
             && is_met(&variant.bucket_mb.map(bucket_label), &self.bucket)
     }
 
-    /// Returns whether a row of the same run has these conditions. This is asked for each row, so nothing is copied.
+    /// Returns whether a row of the same run has these conditions. This is asked for each row, so
+    /// nothing is copied.
     pub(super) fn are_of(&self, row: &RowView, run: &RunFacts) -> bool {
         self.backend == row.backend
             && self.nodes == row.nodes
@@ -291,7 +294,8 @@ fn named(name: &str, value: &str) -> String {
     }
 }
 
-/// Returns what `all` have in common, as words with commas between. Details are left out: they matter only if they differ.
+/// Returns what `all` have in common, as words with commas between. Details are left out: they
+/// matter only if they differ.
 pub(super) fn in_common(all: &[Conditions]) -> String {
     let mut words = Vec::new();
     for part in PARTS.iter().filter(|part| !part.is_detail) {
@@ -304,7 +308,8 @@ pub(super) fn in_common(all: &[Conditions]) -> String {
     words.join(SEPARATOR)
 }
 
-/// Returns what tells `one` from the others of `all`, as words with commas between; empty if there are no others.
+/// Returns what tells `one` from the others of `all`, as words with commas between; empty if there
+/// are no others.
 pub(super) fn differences(one: &Conditions, all: &[Conditions]) -> String {
     let mut words = Vec::new();
     for part in &PARTS {
@@ -323,8 +328,8 @@ pub(super) fn differences(one: &Conditions, all: &[Conditions]) -> String {
     words.join(SEPARATOR)
 }
 
-/// Makes all conditions the same in each part in which they differ, so that they can be compared in spite of it. The backend
-/// and the communicator stay.
+/// Makes all conditions the same in each part in which they differ, so that they can be compared in
+/// spite of it. The backend and the communicator stay.
 pub(super) fn ignore_differences(all: &mut [&mut Conditions]) {
     for part in &PARTS {
         let mut values = all.iter().map(|conditions| (part.text)(conditions));

@@ -133,8 +133,8 @@ impl Dimension {
         }
     }
 
-    /// Makes conditions the same that differ in this dimension only, or in what follows from it: other nodes are other hosts
-    /// and other ranks.
+    /// Makes conditions the same that differ in this dimension only, or in what follows from it:
+    /// other nodes are other hosts and other ranks.
     pub(super) fn ignore(self, conditions: &mut Conditions) {
         self.ignore_itself(conditions);
         if self == Dimension::Nodes {
@@ -213,8 +213,8 @@ fn version(what: &str, value: &str) -> String {
     }
 }
 
-/// Returns the dimension in which the runs differ; runs if they differ in none. Runs that all have several levels, as
-/// experiments do, do not differ in their level.
+/// Returns the dimension in which the runs differ; runs if they differ in none. Runs that all have
+/// several levels, as experiments do, do not differ in their level.
 ///
 /// # Errors
 ///

@@ -159,8 +159,8 @@ impl ExperimentRecord {
         self.steps.iter().find(|step| step.folder == folder)
     }
 
-    /// Returns whether the times of the step in `folder` count: those of a warm-up do not, nor those of a step that is not
-    /// recorded because it was still running.
+    /// Returns whether the times of the step in `folder` count: those of a warm-up do not, nor
+    /// those of a step that is not recorded because it was still running.
     pub fn counts(&self, folder: &Path) -> bool {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         self.step(&name).is_some_and(|step| step.block.is_some())

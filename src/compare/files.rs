@@ -22,7 +22,8 @@ pub(super) fn write(folder: &Path, inputs: &Inputs, judged: &[JudgedTable]) -> a
     steps::join(&sweeps, &folder.join("results.csv"))
 }
 
-/// Refuses a folder whose `results.csv` a sweep wrote: the rows of a comparison would replace what was measured.
+/// Refuses a folder whose `results.csv` a sweep wrote: the rows of a comparison would replace what
+/// was measured.
 fn refuse_measured_results(folder: &Path) -> anyhow::Result<()> {
     let is_a_run = folder.join("run.json").exists();
     let is_a_comparison = folder.join(rows::CSV).exists() && !is_a_run;
@@ -30,7 +31,8 @@ fn refuse_measured_results(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "{} has measured results, which the comparison would replace. Name another folder with --out",
+        "{} has measured results, which the comparison would replace. Name another folder with \
+         --out",
         folder.display()
     );
     Err(Failure::on_all_ranks(Code::Usage, what))

@@ -1,4 +1,5 @@
-//! [`RunsAt`]: the runs that a path stands for. Nothing else decides that, for a comparison and for a report.
+//! [`RunsAt`]: the runs that a path stands for. Nothing else decides that, for a comparison and for
+//! a report.
 
 use std::{
     fs,
@@ -37,7 +38,8 @@ pub struct RunFiles {
 /// The runs that a path stands for.
 #[derive(Debug)]
 pub struct RunsAt {
-    /// Those with results, in the order in which they ran. Steps of an experiment are among them only if their times count.
+    /// Those with results, in the order in which they ran. Steps of an experiment are among them
+    /// only if their times count.
     pub runs: Vec<RunFiles>,
     /// Whether they are in folders below the path, as steps are.
     pub are_steps: bool,
@@ -83,7 +85,8 @@ impl RunsAt {
         })
     }
 
-    /// Finds the replays of training steps of `path` as [`RunsAt::find`] finds runs. Their rows are the steps.
+    /// Finds the replays of training steps of `path` as [`RunsAt::find`] finds runs. Their rows are
+    /// the steps.
     ///
     /// # Errors
     ///
@@ -126,8 +129,8 @@ impl RunsAt {
         })
     }
 
-    /// Finds the runs of `path`: those in folders below it, otherwise the one in the folder itself. A file is the rows of a
-    /// run. There may be none.
+    /// Finds the runs of `path`: those in folders below it, otherwise the one in the folder itself.
+    /// A file is the rows of a run. There may be none.
     ///
     /// # Errors
     ///
@@ -169,7 +172,8 @@ impl RunsAt {
     }
 }
 
-/// Refuses what is neither a file nor a folder, as a shell gives for `<(…)`. What does not exist is refused when it is read.
+/// Refuses what is neither a file nor a folder, as a shell gives for `<(…)`. What does not exist is
+/// refused when it is read.
 fn check_kind(path: &Path) -> anyhow::Result<()> {
     let Ok(found) = path.metadata() else {
         return Ok(());
@@ -184,7 +188,8 @@ fn check_kind(path: &Path) -> anyhow::Result<()> {
     Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
-/// Returns the folders below `folder` that have a file of this name, in the order of the numbers that they begin with.
+/// Returns the folders below `folder` that have a file of this name, in the order of the numbers
+/// that they begin with.
 fn folders_with(file: &str, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|error| Failure::of_file("read", folder, &error))?;
     let mut folders = Vec::new();

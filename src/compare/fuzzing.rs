@@ -20,8 +20,8 @@ use crate::replay::{
 /// The folders of the steps.
 const STEPS: [&str; 4] = ["1-off-0", "2-on-0", "3-off-1", "4-on-1"];
 
-/// Compares the steps of an experiment: `bytes` are its record, a `comparison.json`, and the `results.csv` and `run.json` of each
-/// step.
+/// Compares the steps of an experiment: `bytes` are its record, a `comparison.json`, and the
+/// `results.csv` and `run.json` of each step.
 pub(crate) fn read(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut contents = files_in(bytes).into_iter();

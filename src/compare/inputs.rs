@@ -1,4 +1,5 @@
-//! What is compared: the steps of an experiment, those below one folder, or runs that are named one by one.
+//! What is compared: the steps of an experiment, those below one folder, or runs that are named one
+//! by one.
 
 use std::{
     borrow::Cow,
@@ -120,7 +121,8 @@ fn nothing_at(path: &Path, found: &RunsAt) -> anyhow::Error {
     let name = path.display();
     let what = if !found.are_steps {
         format!(
-            "{name} is one run. Name the folder above it, and have several runs there, or name several runs"
+            "{name} is one run. Name the folder above it, and have several runs there, or name \
+             several runs"
         )
     } else if found.experiment.is_some() {
         format!("no step of the experiment in {name} has results yet")
@@ -140,7 +142,8 @@ fn folder_of(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// Returns the name of a run in tables: that of its folder, or the path as it was named if another folder has the same name.
+/// Returns the name of a run in tables: that of its folder, or the path as it was named if another
+/// folder has the same name.
 fn name(path: &Path, all: &[PathBuf]) -> String {
     let short = |path: &Path| folder_of(path).file_name().map(ToOwned::to_owned);
     let own = short(path);

@@ -56,7 +56,8 @@ pub(super) enum Verdict {
     NotShown,
     /// It cannot differ from the reference, so what differs is noise.
     CannotDiffer,
-    /// Fewer than two blocks have both times, or one of the two has fewer than two, so nothing is known about the spread.
+    /// Fewer than two blocks have both times, or one of the two has fewer than two, so nothing is
+    /// known about the spread.
     TooFewBlocks,
 }
 
@@ -69,10 +70,11 @@ pub(super) struct Comparison {
     pub(super) verdict: Verdict,
 }
 
-/// Compares each variant of each case with the reference, in the order of `cases` and of the variants.
+/// Compares each variant of each case with the reference, in the order of `cases` and of the
+/// variants.
 ///
-/// A variant differs only if it differs from both copies of the reference, in the same direction. Of all differences
-/// claimed, one in twenty may be false.
+/// A variant differs only if it differs from both copies of the reference, in the same direction.
+/// Of all differences claimed, one in twenty may be false.
 pub(super) fn judge(cases: &[JudgedCase], roles: Roles) -> Vec<Vec<Comparison>> {
     let mut p_values = Vec::new();
     for case in cases {
@@ -98,7 +100,8 @@ pub(super) fn judge(cases: &[JudgedCase], roles: Roles) -> Vec<Vec<Comparison>> 
     comparisons
 }
 
-/// Returns the variants that are judged: those that can differ, without the two copies of the reference.
+/// Returns the variants that are judged: those that can differ, without the two copies of the
+/// reference.
 fn judged(case: &JudgedCase, roles: Roles) -> Vec<usize> {
     let is_copy = |variant| variant == roles.reference || Some(variant) == roles.control;
     let all = 0..case.times.len();
@@ -115,8 +118,8 @@ fn verdict(ratio: Option<TimeRatio>, differs: bool) -> Verdict {
     }
 }
 
-/// Returns the probability of such a distance from both copies of the reference without a difference. It is 1 if the
-/// variant lies between the two.
+/// Returns the probability of such a distance from both copies of the reference without a
+/// difference. It is 1 if the variant lies between the two.
 fn p_value(times: &CaseTimes, variant: usize, roles: Roles) -> f64 {
     let Some(first) = ratio(times, variant, roles.reference, roles) else {
         return 1.0;
@@ -190,7 +193,8 @@ mod tests {
         is_paired: false,
     };
 
-    /// A simulated experiment: the reference, its control, and variants that take `effects` times as long.
+    /// A simulated experiment: the reference, its control, and variants that take `effects` times
+    /// as long.
     struct Experiment {
         effects: Vec<f64>,
         blocks: u32,

@@ -90,7 +90,8 @@ impl KeyColumn {
             .partition(|column| column.is_common(samples))
     }
 
-    /// Returns whether a case has a value in the column. In a table without cases all columns are shown but those of training steps.
+    /// Returns whether a case has a value in the column. In a table without cases all columns are
+    /// shown but those of training steps.
     fn applies(&self, samples: &Samples) -> bool {
         if samples.keys.is_empty() {
             return !matches!(self.name, "workload" | "time of");
@@ -98,7 +99,8 @@ impl KeyColumn {
         samples.keys.iter().any(|key| !(self.cell)(key).is_empty())
     }
 
-    /// Returns whether all cases have the same value in the column. Size, collective and what is timed are always shown.
+    /// Returns whether all cases have the same value in the column. Size, collective and what is
+    /// timed are always shown.
     fn is_common(&self, samples: &Samples) -> bool {
         let Some(first) = samples.keys.first() else {
             return false;

@@ -1,5 +1,6 @@
-//! The comparison of runs by one thing that differs between them, above all their PXN levels: which is faster in which
-//! case, and how sure that is. Only times with the same `Conditions` stand in one table.
+//! The comparison of runs by one thing that differs between them, above all their PXN levels: which
+//! is faster in which case, and how sure that is. Only times with the same `Conditions` stand in
+//! one table.
 
 mod can_differ;
 mod case_key;
@@ -79,13 +80,13 @@ impl Request {
     }
 }
 
-/// Compares runs. Prints the tables and what follows from them, and writes `comparison.csv`, `comparison.json`, and all rows
-/// as `results.csv`.
+/// Compares runs. Prints the tables and what follows from them, and writes `comparison.csv`,
+/// `comparison.json`, and all rows as `results.csv`.
 ///
 /// # Errors
 ///
-/// Returns an error if there is nothing to compare, if no two runs can be compared, or if a file cannot be read or
-/// written.
+/// Returns an error if there is nothing to compare, if no two runs can be compared, or if a file
+/// cannot be read or written.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
     let _guard = deadline::limit("the files of the runs", LIMIT);
     let inputs = Inputs::find(&request.runs)?;
@@ -206,7 +207,8 @@ fn usage(what: String) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
 }
 
-/// Returns whether the intervals of all variants are within `precision` of their ratios. False if that cannot be told yet.
+/// Returns whether the intervals of all variants are within `precision` of their ratios. False if
+/// that cannot be told yet.
 pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
     let mut cases = Cases::default();
     let Ok(inputs) = Inputs::of_folder(folder) else {
@@ -234,8 +236,8 @@ pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
     !judged.is_empty() && comparisons.all(is_narrow)
 }
 
-/// Returns what is compared: as requested, otherwise what differs. Steps in one folder are compared by their levels if these
-/// differ, whatever else does.
+/// Returns what is compared: as requested, otherwise what differs. Steps in one folder are compared
+/// by their levels if these differ, whatever else does.
 fn dimension(request: &Request, inputs: &Inputs, steps: &[Step]) -> Result<Dimension, String> {
     if let Some(by) = request.by {
         return Ok(by);
@@ -267,11 +269,12 @@ fn no_common_case(judged: &[JudgedTable], dimension: Dimension, inputs: &Inputs)
     let several = dimension.several();
     (has_variants && has_times).then(|| match inputs.csvs_of_sweeps().is_empty() {
         true => format!(
-            "no two {several} have times of the same training step with and without its collectives. Compare replays of the \
-             same workload that completed a block"
+            "no two {several} have times of the same training step with and without its \
+             collectives. Compare replays of the same workload that completed a block"
         ),
         false => format!(
-            "no two {several} have a case in common: collectives, sizes, types or roots differ. Compare runs of the same sweep"
+            "no two {several} have a case in common: collectives, sizes, types or roots differ. \
+             Compare runs of the same sweep"
         ),
     })
 }

@@ -1,4 +1,5 @@
-//! [`ComparisonPrinter`]: the tables of a comparison, each with what follows from it, as they are printed.
+//! [`ComparisonPrinter`]: the tables of a comparison, each with what follows from it, as they are
+//! printed.
 
 use super::{
     can_differ,

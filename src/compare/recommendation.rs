@@ -22,8 +22,8 @@ struct SizeRange<'a> {
     ratios: (f64, f64),
 }
 
-/// Returns one sentence per range of sizes in which a variant is better than the reference, or one that none is, and the
-/// settings of the levels that are named.
+/// Returns one sentence per range of sizes in which a variant is better than the reference, or one
+/// that none is, and the settings of the levels that are named.
 pub(super) fn sentences(samples: &Samples, comparisons: &[Vec<Comparison>]) -> Vec<String> {
     let Some(reference) = samples.reference() else {
         return Vec::new();
@@ -40,7 +40,8 @@ pub(super) fn sentences(samples: &Samples, comparisons: &[Vec<Comparison>]) -> V
     }
     if sentences.is_empty() {
         return vec![format!(
-            "No {} is shown to be better than {reference} anywhere. More {}s would show smaller differences.",
+            "No {} is shown to be better than {reference} anywhere. More {}s would show smaller \
+             differences.",
             samples.table.dimension.one(),
             samples.replicate.noun(),
         )];
@@ -142,7 +143,8 @@ fn ranges<'a>(samples: &'a Samples, comparisons: &[Vec<Comparison>]) -> Vec<Size
     ranges
 }
 
-/// Returns the variant with the lowest ratio among those that are better than the reference, with its ratio.
+/// Returns the variant with the lowest ratio among those that are better than the reference, with
+/// its ratio.
 fn best(comparisons: &[Comparison]) -> Option<(usize, f64)> {
     let mut best: Option<(usize, f64)> = None;
     for (variant, comparison) in comparisons.iter().enumerate() {

@@ -21,7 +21,9 @@ pub(super) fn remarks(samples: &Samples) -> Vec<String> {
     let is_custom = |variant| samples.level(variant) == levels::CUSTOM;
     if (0..samples.variants.len()).any(is_custom) {
         remarks.push(
-            "custom: a variable that was already set overrode the level; run.json of the step says which.".into(),
+            "custom: a variable that was already set overrode the level; run.json of the step \
+             says which."
+                .into(),
         );
     }
     remarks
@@ -30,8 +32,8 @@ pub(super) fn remarks(samples: &Samples) -> Vec<String> {
 /// Returns what the control tells.
 fn on_control(samples: &Samples, control: usize) -> String {
     format!(
-        "{} repeats {}, so any difference between the two is noise. Other {} are called better or worse only \
-         if they differ from both; up to one in twenty of these verdicts may be wrong.",
+        "{} repeats {}, so any difference between the two is noise. Other {} are called better or \
+         worse only if they differ from both; up to one in twenty of these verdicts may be wrong.",
         samples.variants[control].label,
         samples.reference().unwrap_or_default(),
         samples.table.dimension.several(),
@@ -43,20 +45,23 @@ fn without_control(samples: &Samples) -> Vec<String> {
     let one = samples.table.dimension.one();
     if samples.table.dimension == Dimension::Level && samples.roles.is_paired {
         return vec![
-            "No level ran twice, so the noise was not measured. pxnbench experiment runs one twice, in a fair order.".into(),
+            "No level ran twice, so the noise was not measured. pxnbench experiment runs one \
+             twice, in a fair order."
+                .into(),
         ];
     }
     let mut remarks = Vec::new();
     if samples.replicate == Replicate::Repetition && samples.blocks > 1 {
         remarks.push(format!(
-            "The interval has the spread within one run of each. What differs from run to run is not in it, and may be taken \
-             for an effect of the {one}: name several runs of each to see."
+            "The interval has the spread within one run of each. What differs from run to run is \
+             not in it, and may be taken for an effect of the {one}: name several runs of each to \
+             see."
         ));
     }
     if samples.replicate == Replicate::Run {
         remarks.push(format!(
-            "The runs were not made in a common order, so a change of the machine between them may be taken for an effect \
-             of the {one}."
+            "The runs were not made in a common order, so a change of the machine between them \
+             may be taken for an effect of the {one}."
         ));
     }
     remarks
@@ -86,7 +91,8 @@ fn what_can_differ(samples: &Samples) -> Option<String> {
     let pairwise = Collective::pairwise_names();
     let (last, others) = pairwise.split_last().unwrap_or((&"", &[]));
     Some(format!(
-        "Between conservative, balanced and aggressive only {} and {last} can differ; in the others that is noise.",
+        "Between conservative, balanced and aggressive only {} and {last} can differ; in the \
+         others that is noise.",
         others.join(", ")
     ))
 }

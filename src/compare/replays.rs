@@ -6,12 +6,14 @@ use super::{
 };
 use crate::replay::SavedReplay;
 
-/// Returns whether the settings of `variant` were in force in `replay`: a variable that was already set may have overridden one.
+/// Returns whether the settings of `variant` were in force in `replay`: a variable that was already
+/// set may have overridden one.
 pub fn was_in_force(variant: &Variant, replay: &SavedReplay) -> bool {
     conditions_of(replay).have(variant)
 }
 
-/// Returns a sentence if nothing on `dimension` can make a difference to what `replay` was measured on.
+/// Returns a sentence if nothing on `dimension` can make a difference to what `replay` was measured
+/// on.
 pub fn cannot_differ(dimension: Dimension, replay: &SavedReplay) -> Option<String> {
     anything_can_differ(dimension, &conditions_of(replay)).err()
 }

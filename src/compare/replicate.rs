@@ -29,9 +29,10 @@ pub(super) enum Replicate {
 }
 
 impl Replicate {
-    /// Returns what the times of a table are. Steps in one folder make blocks if there are several of each variant. Otherwise
-    /// there is nothing that the variants have in common, and what is repeated counts by itself: runs if there are several of
-    /// each variant, because what differs from run to run is part of the noise, else the repetitions.
+    /// Returns what the times of a table are. Steps in one folder make blocks if there are several
+    /// of each variant. Otherwise there is nothing that the variants have in common, and what is
+    /// repeated counts by itself: runs if there are several of each variant, because what differs
+    /// from run to run is part of the noise, else the repetitions.
     pub(super) fn of(table: &Table, origin: Origin) -> Replicate {
         let counts = table.variants.iter();
         let counts = counts.map(|variant| count_of_steps(table, variant));
@@ -58,7 +59,8 @@ impl Replicate {
     }
 }
 
-/// Returns how many times a variant was measured: the parts of the table that it has outside of its first step, and that step.
+/// Returns how many times a variant was measured: the parts of the table that it has outside of its
+/// first step, and that step.
 fn count_of_steps(table: &Table, variant: &TableVariant) -> usize {
     let own = table.parts.iter();
     let own: Vec<&TablePart> = own.filter(|part| part.label == variant.label).collect();

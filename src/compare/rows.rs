@@ -155,7 +155,8 @@ pub(super) fn owned(tables: &[JudgedTable]) -> Vec<ComparisonRow<'static>> {
 }
 
 impl ComparisonRow<'_> {
-    /// Returns the row with texts that a spreadsheet leaves alone: levels, labels and patterns are of files that were read.
+    /// Returns the row with texts that a spreadsheet leaves alone: levels, labels and patterns are
+    /// of files that were read.
     fn for_a_spreadsheet(&self) -> ComparisonRow<'_> {
         ComparisonRow {
             backend: guarded(&self.backend),

@@ -10,7 +10,8 @@ use super::{
 pub(super) struct SampledVariant<'a> {
     /// Its name.
     pub(super) label: &'a str,
-    /// What it is on the dimension that is compared, or its level in an experiment: the label, unless it is the control.
+    /// What it is on the dimension that is compared, or its level in an experiment: the label,
+    /// unless it is the control.
     pub(super) value: &'a str,
     /// What the record of the experiment has of it, if there is one.
     pub(super) recorded: Option<&'a Variant>,

@@ -24,7 +24,8 @@ pub(super) struct Samples<'a> {
     pub(super) roles: Roles,
     /// What the times are.
     pub(super) replicate: Replicate,
-    /// The cases: collectives in the order in which they came, then by type, operation, root, buffers and size.
+    /// The cases: collectives in the order in which they came, then by type, operation, root,
+    /// buffers and size.
     pub(super) keys: Vec<CaseKey>,
     /// The times, in the order of [`Samples::keys`].
     pub(super) cases: Vec<JudgedCase>,
@@ -191,8 +192,8 @@ fn position(collectives: &mut Vec<&'static str>, collective: &'static str) -> us
     }
 }
 
-/// Sorts times by block, and replaces those of one block by their geometric mean: a block has several if communicators ran
-/// side by side, or if it is a run with repetitions.
+/// Sorts times by block, and replaces those of one block by their geometric mean: a block has
+/// several if communicators ran side by side, or if it is a run with repetitions.
 fn average_blocks(times: &mut Vec<BlockTime>) {
     times.sort_by_key(|time| time.block);
     let is_in_one_block = |pair: &[BlockTime]| pair[0].block == pair[1].block;

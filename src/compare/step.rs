@@ -53,7 +53,8 @@ pub(super) struct MeasuredTime {
 }
 
 impl Step {
-    /// Reads the step with these files, which belongs to `run`. Cases that are new get a number in `cases`.
+    /// Reads the step with these files, which belongs to `run`. Cases that are new get a number in
+    /// `cases`.
     ///
     /// # Errors
     ///
@@ -192,8 +193,9 @@ pub(super) mod tests {
     use super::*;
 
     /// The columns that a view of a row has, without those of later versions.
-    const HEADER: &str = "collective,backend,level,network,resources,repeat,nodes,ranks,gpus_per_process,size_bytes,type,\
-                          redop,root,in_place,iters,time_us,status,group";
+    const HEADER: &str = "collective,backend,level,network,resources,repeat,nodes,ranks,\
+                          gpus_per_process,size_bytes,type,redop,root,in_place,iters,time_us,\
+                          status,group";
 
     /// Steps with an alltoall of a kibibyte, and their case.
     pub(in crate::compare) struct Measured {
@@ -223,7 +225,8 @@ pub(super) mod tests {
                 torn_line: None,
             };
             let row = format!(
-                "alltoall,{backend},{level},auto,none,{repeat},{nodes},4,0,1024,float,none,-1,0,20,{time},ok,"
+                "alltoall,{backend},{level},auto,none,{repeat},{nodes},4,0,1024,float,none,-1,0,\
+                 20,{time},ok,"
             );
             step.add_text(&format!("{HEADER}\n{row}\n"), &mut measured.cases);
             measured.steps.push(step);

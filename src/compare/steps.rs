@@ -13,8 +13,8 @@ use crate::{
     record::{RowReader, ends_with_a_line},
 };
 
-/// Writes the rows of all steps to one file, which a reader sees whole or not at all. Rows of an earlier version get the
-/// columns that were added since, empty.
+/// Writes the rows of all steps to one file, which a reader sees whole or not at all. Rows of an
+/// earlier version get the columns that were added since, empty.
 ///
 /// # Errors
 ///
@@ -33,7 +33,8 @@ pub(super) fn join(csvs: &[&Path], target: &Path) -> anyhow::Result<()> {
     joined.map_err(|error| Failure::of_file("written", target, &error))
 }
 
-/// Appends the rows of the CSV at `path`. Those of a file with the same header are copied by the kernel.
+/// Appends the rows of the CSV at `path`. Those of a file with the same header are copied by the
+/// kernel.
 fn add_rows(target: &mut File, path: &Path, head: &str, columns: usize) -> io::Result<()> {
     let mut source = File::open(path)?;
     let mut own_head = Vec::new();
@@ -46,8 +47,8 @@ fn add_rows(target: &mut File, path: &Path, head: &str, columns: usize) -> io::R
     Ok(())
 }
 
-/// Appends the rows of a CSV with other line ends, with a last line that may be cut short, or with fewer columns: those that
-/// are missing are empty.
+/// Appends the rows of a CSV with other line ends, with a last line that may be cut short, or with
+/// fewer columns: those that are missing are empty.
 fn add_rows_one_by_one(target: &mut File, path: &Path, columns: usize) -> io::Result<()> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)

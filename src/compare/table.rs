@@ -13,8 +13,9 @@ use crate::units::counted;
 /// The width of a variant's column.
 const WIDTH: usize = 26;
 
-/// Renders the time of the reference in each case, and the ratio of each other variant to it. What all cases have in common
-/// is said above the table. If one column per variant does not fit into `width`, each variant has a line of its own.
+/// Renders the time of the reference in each case, and the ratio of each other variant to it. What
+/// all cases have in common is said above the table. If one column per variant does not fit into
+/// `width`, each variant has a line of its own.
 pub(super) fn render(
     samples: &Samples,
     comparisons: &[Vec<Comparison>],
@@ -127,18 +128,20 @@ fn header(samples: &Samples) -> String {
         Replicate::Repetition => format!("Up to {times} in one run each"),
     };
     format!(
-        "# {times}: time of {reference} in us, and the ratio of the others to it (geometric means) with its 95 % interval; \
-         below 1 is faster\n"
+        "# {times}: time of {reference} in us, and the ratio of the others to it (geometric \
+         means) with its 95 % interval; below 1 is faster\n"
     )
 }
 
 /// Returns the line for one measurement of each variant.
 fn alone(samples: &Samples) -> &'static str {
     if samples.roles.is_paired {
-        "# Time in us. One block says nothing about the spread, so there are no ratios: repeat the steps.\n"
+        "# Time in us. One block says nothing about the spread, so there are no ratios: repeat the \
+         steps.\n"
     } else {
-        "# Time in us. Cannot tell which is faster: one measurement each says nothing about the spread. Repeat the runs and \
-         name all of them, or measure several cycles in each run with -N.\n"
+        "# Time in us. Cannot tell which is faster: one measurement each says nothing about the \
+         spread. Repeat the runs and name all of them, or measure several cycles in each run with \
+         -N.\n"
     }
 }
 

@@ -16,13 +16,15 @@ pub(super) struct Comparability {
     pub(super) is_forced: bool,
 }
 
-/// The times of one table: all were measured under the same conditions, apart from what is compared.
+/// The times of one table: all were measured under the same conditions, apart from what is
+/// compared.
 pub(super) struct Table<'a> {
     /// What is compared.
     pub(super) dimension: Dimension,
     /// The conditions, without what is compared.
     pub(super) conditions: Conditions,
-    /// What is compared: levels in the order of their table, everything else in the order in which it comes.
+    /// What is compared: levels in the order of their table, everything else in the order in which
+    /// it comes.
     pub(super) variants: Vec<TableVariant>,
     /// In the order of the steps.
     pub(super) parts: Vec<TablePart<'a>>,
@@ -102,7 +104,8 @@ fn comparable_conditions(steps: &[Step], comparability: Comparability) -> Vec<Co
     all
 }
 
-/// Returns why nothing can be compared, if there are several variants but each was measured under other conditions.
+/// Returns why nothing can be compared, if there are several variants but each was measured under
+/// other conditions.
 pub(super) fn no_two_alike(tables: &[Table], comparability: Comparability) -> Option<String> {
     let dimension = comparability.dimension;
     let all: Vec<Conditions> = tables
@@ -133,7 +136,8 @@ pub(super) fn no_two_alike(tables: &[Table], comparability: Comparability) -> Op
         ", or compare them in spite of it with --force"
     };
     Some(format!(
-        "no two {} were measured alike: {}. Compare runs that differ in nothing but their {}{remedy}",
+        "no two {} were measured alike: {}. Compare runs that differ in nothing but their \
+         {}{remedy}",
         dimension.several(),
         measured.join(", "),
         dimension.one(),
@@ -141,8 +145,9 @@ pub(super) fn no_two_alike(tables: &[Table], comparability: Comparability) -> Op
 }
 
 impl Table<'_> {
-    /// Returns what differs between the variants apart from what is compared: because it follows from that, or because the
-    /// comparison was forced. One text per variant; all are empty if nothing differs.
+    /// Returns what differs between the variants apart from what is compared: because it follows
+    /// from that, or because the comparison was forced. One text per variant; all are empty if
+    /// nothing differs.
     pub(super) fn side_differences(&self) -> Vec<String> {
         let mut all = Vec::new();
         for variant in &self.variants {

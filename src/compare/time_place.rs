@@ -1,4 +1,5 @@
-//! [`TimePlace`]: to which variant, and to which block of it, the times of a part of a table belong.
+//! [`TimePlace`]: to which variant, and to which block of it, the times of a part of a table
+//! belong.
 
 use super::{
     experiment_record::{ExperimentRecord, Variant},
@@ -42,8 +43,8 @@ impl TimePlace {
     }
 }
 
-/// Returns where each part of the table belongs according to the record; `None` if its step does not count, as a warm-up, or
-/// if a variable that was already set overrode its level.
+/// Returns where each part of the table belongs according to the record; `None` if its step does
+/// not count, as a warm-up, or if a variable that was already set overrode its level.
 pub(super) fn recorded(
     table: &Table,
     variants: &[SampledVariant],
@@ -70,8 +71,8 @@ fn recorded_place(
     Some(TimePlace { variant, block })
 }
 
-/// Returns where each part of the table belongs: the steps of a variant are its blocks, and unless a run counts as a whole,
-/// the repetitions within a step are blocks too.
+/// Returns where each part of the table belongs: the steps of a variant are its blocks, and unless
+/// a run counts as a whole, the repetitions within a step are blocks too.
 pub(super) fn counted(
     table: &Table,
     variants: &[SampledVariant],

@@ -109,7 +109,8 @@ fn allowed_differences(job: &[RankFacts]) -> Vec<String> {
 
 fn settings_same(job: &[RankFacts]) -> CheckOutcome {
     let difference = Difference {
-        remedy: "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data",
+        remedy: "set them in the job script, or put the same nccl.conf on all nodes: ranks that \
+                 differ hang or mix data",
         fails: true,
     };
     let outcome = same_everywhere(

@@ -101,7 +101,8 @@ fn port_down(process: &RankFacts) -> CheckOutcome {
                 "no RDMA port that NCCL may use is up; {} down: {names}",
                 counted(down.len(), "port")
             ),
-            "check the cables, the switch and the subnet manager (ibstat): otherwise NCCL uses sockets",
+            "check the cables, the switch and the subnet manager (ibstat): otherwise NCCL uses \
+             sockets",
         )
     } else {
         CheckOutcome::warning(
@@ -110,7 +111,8 @@ fn port_down(process: &RankFacts) -> CheckOutcome {
                 down.len(),
                 ports.len()
             ),
-            "check the cables and the switch (ibstat): NCCL skips ports that are down, so their GPUs share the port of another GPU",
+            "check the cables and the switch (ibstat): NCCL skips ports that are down, so their \
+             GPUs share the port of another GPU",
         )
     }
 }
@@ -135,7 +137,8 @@ fn port_rate(process: &RankFacts) -> CheckOutcome {
     }
     CheckOutcome::warning(
         slow.join("; "),
-        "check the cable of a port that trained down; exclude a management port with NCCL_IB_HCA=^=NAME",
+        "check the cable of a port that trained down; exclude a management port with \
+         NCCL_IB_HCA=^=NAME",
     )
 }
 
@@ -153,10 +156,12 @@ fn best_rate(ports: &[&RdmaPort], link: Link) -> f64 {
 fn ports_same(job: &[RankFacts]) -> CheckOutcome {
     let has_node_without = job.iter().any(|process| usable_ports(process).is_empty());
     let remedy = if has_node_without {
-        "give every node an active port that its NCCL_IB_HCA selects: a node without one uses sockets, and the job hangs"
+        "give every node an active port that its NCCL_IB_HCA selects: a node without one uses \
+         sockets, and the job hangs"
     } else {
-        "if only the names differ, nothing; otherwise check the ports that are missing, or set NCCL_IB_HCA to what every \
-         node has: a node with fewer ports is slower, and a rail may have no peer"
+        "if only the names differ, nothing; otherwise check the ports that are missing, or set \
+         NCCL_IB_HCA to what every node has: a node with fewer ports is slower, and a rail may \
+         have no peer"
     };
     same_everywhere(
         job,
@@ -179,8 +184,9 @@ fn verbs(process: &RankFacts) -> CheckOutcome {
     }
     CheckOutcome::failure(
         "/sys/class/infiniband lists ports, but /dev/infiniband has no uverbs device",
-        "give the container /dev/infiniband (--device, MELLANOX_VISIBLE_DEVICES=all), or load ib_uverbs (modprobe ib_uverbs): \
-         otherwise NCCL logs 'NET/IB : No device found' and uses sockets",
+        "give the container /dev/infiniband (--device, MELLANOX_VISIBLE_DEVICES=all), or load \
+         ib_uverbs (modprobe ib_uverbs): otherwise NCCL logs 'NET/IB : No device found' and uses \
+         sockets",
     )
 }
 
@@ -189,8 +195,9 @@ fn libibverbs(process: &RankFacts) -> CheckOutcome {
     if health.rdma.is_empty() {
         return CheckOutcome::not_applicable("there is no RDMA device");
     }
-    let remedy = "install libibverbs with its providers, in a container into its image (libibverbs1 and ibverbs-providers, or \
-                  rdma-core): otherwise NCCL finds no adapter and uses sockets";
+    let remedy = "install libibverbs with its providers, in a container into its image \
+                  (libibverbs1 and ibverbs-providers, or rdma-core): otherwise NCCL finds no \
+                  adapter and uses sockets";
     let Some(library) = &health.libibverbs else {
         return CheckOutcome::failure("the loader finds no libibverbs.so.1", remedy);
     };
@@ -222,8 +229,8 @@ fn controllers(process: &RankFacts) -> CheckOutcome {
         addresses[0]
     );
     let remedy = if health.container.is_some() {
-        "give the container the adapters: --network host, MELLANOX_VISIBLE_DEVICES=all with Enroot; if the node lacks them too, load \
-         their driver there (modprobe mlx5_ib)"
+        "give the container the adapters: --network host, MELLANOX_VISIBLE_DEVICES=all with \
+         Enroot; if the node lacks them too, load their driver there (modprobe mlx5_ib)"
     } else {
         "load their driver (modprobe mlx5_ib): otherwise NCCL uses sockets"
     };
@@ -249,8 +256,8 @@ fn gid(process: &RankFacts) -> CheckOutcome {
     }
     CheckOutcome::failure(
         problems.join("; "),
-        "use the index of a RoCE v2 address with IPv4, as show_gids lists them, or unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer \
-         find it themselves",
+        "use the index of a RoCE v2 address with IPv4, as show_gids lists them, or unset \
+         NCCL_IB_GID_INDEX: NCCL 2.21 and newer find it themselves",
     )
 }
 
@@ -298,7 +305,8 @@ fn hca(process: &RankFacts) -> CheckOutcome {
     CheckOutcome::finding(
         selected_ports(process).is_empty(),
         evidence,
-        "name adapters of this node, with = in front (mlx5_1 also matches mlx5_10), or unset it and let NCCL choose",
+        "name adapters of this node, with = in front (mlx5_1 also matches mlx5_10), or unset it \
+         and let NCCL choose",
     )
 }
 

@@ -136,8 +136,8 @@ fn gpu_count(job: &[RankFacts]) -> CheckOutcome {
                 blind.host,
                 shown_devices(blind)
             ),
-            "request GPUs from Slurm (--gpus-per-node), and do not set CUDA_VISIBLE_DEVICES by hand: if it names a GPU twice it \
-             hides all of them",
+            "request GPUs from Slurm (--gpus-per-node), and do not set CUDA_VISIBLE_DEVICES by \
+             hand: if it names a GPU twice it hides all of them",
         );
     }
     let mut evidence = BTreeSet::new();
@@ -205,8 +205,8 @@ fn siblings(job: &[RankFacts]) -> CheckOutcome {
                 );
                 return CheckOutcome::warning(
                     evidence,
-                    "use srun --gpu-bind=none, and --gpus-per-node instead of --gpus-per-task: NCCL must see all GPUs of a node to \
-                     use NVLink",
+                    "use srun --gpu-bind=none, and --gpus-per-node instead of --gpus-per-task: \
+                     NCCL must see all GPUs of a node to use NVLink",
                 );
             }
         }
@@ -241,7 +241,8 @@ fn shared_gpus(job: &[RankFacts]) -> CheckOutcome {
             if !group.iter().all(|rank| may_share(rank)) {
                 return CheckOutcome::failure(
                     evidence,
-                    "do not export CUDA_VISIBLE_DEVICES in the job: NCCL refuses with 'Duplicate GPU detected'",
+                    "do not export CUDA_VISIBLE_DEVICES in the job: NCCL refuses with 'Duplicate \
+                     GPU detected'",
                 );
             }
             allowed = Some(format!(
@@ -300,12 +301,13 @@ fn models_same(job: &[RankFacts]) -> CheckOutcome {
                 process.host,
                 models(process).unwrap_or_default()
             ),
-            "the slowest GPU sets the pace: request one model (--gpus-per-node=TYPE:N), or leave the others out of \
-             CUDA_VISIBLE_DEVICES",
+            "the slowest GPU sets the pace: request one model (--gpus-per-node=TYPE:N), or leave \
+             the others out of CUDA_VISIBLE_DEVICES",
         );
     }
     let difference = Difference {
-        remedy: "the slowest GPU sets the pace: exclude the node that differs, or request one model (--constraint)",
+        remedy: "the slowest GPU sets the pace: exclude the node that differs, or request one \
+                 model (--constraint)",
         fails: false,
     };
     same_everywhere(job, "GPUs", models, difference)

@@ -141,8 +141,9 @@ fn module(process: &RankFacts) -> CheckOutcome {
     };
     CheckOutcome::warning(
         evidence,
-        "modprobe nvidia-peermem: without it NCCL needs dma-buf (open kernel modules, Linux 5.12, NCCL 2.13); otherwise data \
-         goes through host memory and PXN is off (see 'GPU Direct RDMA' in NCCL's log)",
+        "modprobe nvidia-peermem: without it NCCL needs dma-buf (open kernel modules, Linux 5.12, \
+         NCCL 2.13); otherwise data goes through host memory and PXN is off (see 'GPU Direct \
+         RDMA' in NCCL's log)",
     )
 }
 
@@ -162,9 +163,11 @@ fn module_name(process: &RankFacts) -> CheckOutcome {
     outcome_without_module(
         DmaBuf::of(process),
         format!(
-            "NCCL {version} looks for nv_mem in /sys/kernel/mm/memory_peers, which has no such entry"
+            "NCCL {version} looks for nv_mem in /sys/kernel/mm/memory_peers, which has no such \
+             entry"
         ),
-        "use NCCL 2.23 or newer, which knows the new name of nvidia-peermem: this one logs 'GPU Direct RDMA Disabled'",
+        "use NCCL 2.23 or newer, which knows the new name of nvidia-peermem: this one logs 'GPU \
+         Direct RDMA Disabled'",
     )
 }
 
@@ -187,7 +190,8 @@ fn known_module(process: &RankFacts) -> Option<String> {
 }
 
 fn module_same(job: &[RankFacts]) -> CheckOutcome {
-    let remedy = "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows down all";
+    let remedy = "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it \
+                  slows down all";
     let difference = Difference {
         remedy,
         fails: true,

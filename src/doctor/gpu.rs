@@ -224,7 +224,8 @@ fn throttle(reasons: &[String]) -> Option<GpuProblem> {
 }
 
 fn persistence(is_on: &bool) -> Option<GpuProblem> {
-    let remedy = "nvidia-smi -pm 1, or nvidia-persistenced: without it each start takes seconds, and clocks drop";
+    let remedy = "nvidia-smi -pm 1, or nvidia-persistenced: without it each start takes seconds, \
+                  and clocks drop";
     (!is_on).then(|| GpuProblem::warning("persistence mode is off", remedy))
 }
 

@@ -84,8 +84,8 @@ fn memlock(process: &RankFacts) -> CheckOutcome {
     CheckOutcome::finding(
         has_rdma,
         format!("only {limit} may be pinned"),
-        "ulimit -l unlimited; under Slurm LimitMEMLOCK=infinity for slurmd and PropagateResourceLimitsExcept=MEMLOCK, in Docker \
-         --ulimit memlock=-1",
+        "ulimit -l unlimited; under Slurm LimitMEMLOCK=infinity for slurmd and \
+         PropagateResourceLimitsExcept=MEMLOCK, in Docker --ulimit memlock=-1",
     )
 }
 
@@ -99,7 +99,8 @@ fn nofile(process: &RankFacts) -> CheckOutcome {
         Some(files) if files >= ENOUGH => CheckOutcome::ok(files.to_string()),
         Some(files) => CheckOutcome::warning(
             format!("only {files} files may be open"),
-            "ulimit -n 65536: alltoall opens sockets for each peer, and otherwise fails with 'Too many open files'",
+            "ulimit -n 65536: alltoall opens sockets for each peer, and otherwise fails with 'Too \
+             many open files'",
         ),
     }
 }
@@ -112,11 +113,13 @@ fn stack(process: &RankFacts) -> CheckOutcome {
         None => CheckOutcome::not_applicable(limit.why.clone()),
         Some(bytes) if bytes <= TOO_LITTLE => CheckOutcome::warning(
             format!("the stack of a thread is only {}", format_limit(bytes)),
-            "ulimit -s 8192, in Docker --ulimit stack=67108864: threads get a stack of this size, and those of NCCL may overflow it",
+            "ulimit -s 8192, in Docker --ulimit stack=67108864: threads get a stack of this size, \
+             and those of NCCL may overflow it",
         ),
         Some(UNLIMITED) => CheckOutcome::warning(
             "the stack is unlimited",
-            "ulimit -s 8192, in Docker --ulimit stack=67108864: with an unlimited stack the C library gives threads 2 MiB each, and those of NCCL may overflow",
+            "ulimit -s 8192, in Docker --ulimit stack=67108864: with an unlimited stack the C \
+             library gives threads 2 MiB each, and those of NCCL may overflow",
         ),
         Some(bytes) => CheckOutcome::ok(format_limit(bytes)),
     }
@@ -136,7 +139,8 @@ fn shm(process: &RankFacts) -> CheckOutcome {
     CheckOutcome::finding(
         bytes <= TOO_LITTLE,
         evidence,
-        "enlarge it: docker run --ipc=host or --shm-size=8g, in Kubernetes an emptyDir with medium Memory on /dev/shm",
+        "enlarge it: docker run --ipc=host or --shm-size=8g, in Kubernetes an emptyDir with \
+         medium Memory on /dev/shm",
     )
 }
 
@@ -151,8 +155,8 @@ fn cpus(process: &RankFacts) -> CheckOutcome {
     }
     CheckOutcome::warning(
         format!("this process may run on only 1 of {online} processors"),
-        "srun --cpus-per-task=N (Slurm 22.05 to 23.02 ignore the one given to sbatch), mpirun --bind-to none: NCCL's proxy threads \
-         need a processor of their own",
+        "srun --cpus-per-task=N (Slurm 22.05 to 23.02 ignore the one given to sbatch), mpirun \
+         --bind-to none: NCCL's proxy threads need a processor of their own",
     )
 }
 
@@ -174,7 +178,8 @@ fn cpus_shared(job: &[RankFacts]) -> CheckOutcome {
                     process.host,
                     counted(cpus.len(), "processor")
                 ),
-                "request more with --cpus-per-task, or unbind: --cpu-bind=none, mpirun --bind-to none",
+                "request more with --cpus-per-task, or unbind: --cpu-bind=none, mpirun --bind-to \
+                 none",
             );
         }
     }
@@ -193,7 +198,8 @@ fn numa_balancing(process: &RankFacts) -> CheckOutcome {
         Some(true) if !process.has_gpus() => CheckOutcome::ok("on, and there is no GPU"),
         Some(true) => CheckOutcome::warning(
             "kernel.numa_balancing is on",
-            "sysctl kernel.numa_balancing=0: NUMA balancing migrates pages during GPU copies, which shows as outliers",
+            "sysctl kernel.numa_balancing=0: NUMA balancing migrates pages during GPU copies, \
+             which shows as outliers",
         ),
     }
 }
@@ -213,7 +219,8 @@ fn remove_ipc(process: &RankFacts) -> CheckOutcome {
     } else {
         CheckOutcome::warning(
             evidence,
-            "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the last session of the user ends",
+            "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the \
+             last session of the user ends",
         )
     }
 }
@@ -254,12 +261,14 @@ fn iommu(process: &RankFacts) -> CheckOutcome {
         if !iommu.types.is_empty() && !iommu.translates_some() {
             return CheckOutcome::ok("passed through for all groups");
         }
-        "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told iommu=pt)".into()
+        "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told \
+         iommu=pt)"
+            .into()
     };
     CheckOutcome::warning(
         evidence,
-        "boot with iommu=pt or without an IOMMU: otherwise GPUDirect between GPU and NIC is slow or fails; in a virtual machine \
-         the host decides",
+        "boot with iommu=pt or without an IOMMU: otherwise GPUDirect between GPU and NIC is slow \
+         or fails; in a virtual machine the host decides",
     )
 }
 
@@ -277,7 +286,8 @@ fn acs(process: &RankFacts) -> CheckOutcome {
                 counted(bridges.len(), "PCI bridge"),
                 bridges[0]
             ),
-            "disable ACS in the firmware, or with setpci on each bridge at boot: it halves GPUDirect and PCIe bandwidth",
+            "disable ACS in the firmware, or with setpci on each bridge at boot: it halves \
+             GPUDirect and PCIe bandwidth",
         ),
     }
 }
@@ -304,7 +314,7 @@ fn container(process: &RankFacts) -> CheckOutcome {
     };
     CheckOutcome::failure(
         format!("running in a container ({evidence}), in which {missing}"),
-        "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with Enroot; \
-         scripts/container.sh does",
+        "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, \
+         MELLANOX_VISIBLE_DEVICES=all with Enroot; scripts/container.sh does",
     )
 }

@@ -94,7 +94,8 @@ fn nvml(process: &RankFacts) -> CheckOutcome {
         }
         None => CheckOutcome::failure(
             health.nvml.why.clone(),
-            "make sure that libnvidia-ml.so.1 of the driver's own version is found; nvidia-smi reports the same problem",
+            "make sure that libnvidia-ml.so.1 of the driver's own version is found; nvidia-smi \
+             reports the same problem",
         ),
     }
 }
@@ -171,9 +172,11 @@ fn plugin(process: &RankFacts) -> CheckOutcome {
     }
     CheckOutcome::warning(
         format!(
-            "NCCL_NET_PLUGIN={named} was not found, neither as a path nor where the loader searches (LD_LIBRARY_PATH, ldconfig -p)"
+            "NCCL_NET_PLUGIN={named} was not found, neither as a path nor where the loader \
+             searches (LD_LIBRARY_PATH, ldconfig -p)"
         ),
-        "add the plugin's folder to LD_LIBRARY_PATH: otherwise NCCL falls back to its own network without an error",
+        "add the plugin's folder to LD_LIBRARY_PATH: otherwise NCCL falls back to its own network \
+         without an error",
     )
 }
 
@@ -194,8 +197,8 @@ fn mpi_world(process: &RankFacts) -> CheckOutcome {
             "{} started {started} processes ({}), but MPI sees only one: each would run alone",
             launched.launcher, launched.variable
         ),
-        "under srun select the PMI that fits the MPI: --mpi=pmix or --mpi=pmi2 (srun --mpi=list); otherwise use the mpirun of the MPI \
-         that pxnbench was built with",
+        "under srun select the PMI that fits the MPI: --mpi=pmix or --mpi=pmi2 (srun --mpi=list); \
+         otherwise use the mpirun of the MPI that pxnbench was built with",
     )
 }
 

@@ -91,9 +91,10 @@ fn network(process: &RankFacts) -> CheckOutcome {
             Some(file) => CheckOutcome::ok(format!("{file} is the plugin for it")),
             None => failing(
                 process,
-                "no plugin that could provide it was found, and NCCL's own networks are IB and Socket",
-                "add the plugin's folder to LD_LIBRARY_PATH, and name it in NCCL_NET_PLUGIN unless it is libnccl-net.so; or unset \
-                 NCCL_NET",
+                "no plugin that could provide it was found, and NCCL's own networks are IB and \
+                 Socket",
+                "add the plugin's folder to LD_LIBRARY_PATH, and name it in NCCL_NET_PLUGIN \
+                 unless it is libnccl-net.so; or unset NCCL_NET",
             ),
         },
     }
@@ -112,7 +113,8 @@ fn failing(process: &RankFacts, why: &str, remedy: &str) -> CheckOutcome {
     };
     CheckOutcome::failure(
         format!(
-            "{setting}: {why}; NCCL does not fall back from a network that is named, and ends with '{words}'"
+            "{setting}: {why}; NCCL does not fall back from a network that is named, and ends \
+             with '{words}'"
         ),
         remedy,
     )

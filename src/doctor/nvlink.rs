@@ -74,7 +74,8 @@ impl LinkedGpu<'_> {
         }
         Some(GpuProblem::failure(
             evidence,
-            "nvidia-smi nvlink --status; reset the GPUs and the fabric manager, or reboot; check the bridges",
+            "nvidia-smi nvlink --status; reset the GPUs and the fabric manager, or reboot; check \
+             the bridges",
         ))
     }
 }
@@ -181,7 +182,8 @@ fn nvlink_same_on_model(job: &[RankFacts], model: &str) -> CheckOutcome {
         Some(most_working(&linked).to_string())
     };
     let difference = Difference {
-        remedy: "a GPU with fewer links slows down all: check nvidia-smi nvlink --status on that node",
+        remedy: "a GPU with fewer links slows down all: check nvidia-smi nvlink --status on that \
+                 node",
         fails: false,
     };
     let what = format!("number of working NVLinks on an {model}");
@@ -232,9 +234,9 @@ fn imex(process: &RankFacts) -> CheckOutcome {
         // On one node NCCL does without a channel.
         process.spans_nodes(),
         format!("{evidence}, but /dev/nvidia-caps-imex-channels has no channel"),
-        "start nvidia-imex on all nodes of the cluster and create a channel (nvidia-modprobe -c 0; Slurm's plugin \
-         switch/nvidia_imex creates one per job; a container needs it as a device), or set NCCL_MNNVL_ENABLE=0 to do without NVLink \
-         between nodes",
+        "start nvidia-imex on all nodes of the cluster and create a channel (nvidia-modprobe -c \
+         0; Slurm's plugin switch/nvidia_imex creates one per job; a container needs it as a \
+         device), or set NCCL_MNNVL_ENABLE=0 to do without NVLink between nodes",
     )
 }
 

@@ -87,7 +87,8 @@ impl RecipeReport {
         if recipe.assignments.is_empty() {
             writeln!(
                 text,
-                "note     no variable of NCCL was found; shell scripts, env files, nccl.conf and YAML are read, other forms are not"
+                "note     no variable of NCCL was found; shell scripts, env files, nccl.conf and \
+                 YAML are read, other forms are not"
             )?;
         }
         let ready = if self.code() == Code::Fine {

@@ -137,7 +137,8 @@ impl<'a> Report<'a> {
         };
         writeln!(
             text,
-            "{ready}: {failures}, {warnings}, {ok} ok, {not_applicable} not applicable; {processes} on {hosts}"
+            "{ready}: {failures}, {warnings}, {ok} ok, {not_applicable} not applicable; \
+             {processes} on {hosts}"
         )
     }
 

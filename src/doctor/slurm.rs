@@ -49,8 +49,8 @@ fn leaked(process: &RankFacts) -> CheckOutcome {
     {
         return CheckOutcome::warning(
             format!("SLURM_TRES_PER_TASK says cpu={tres_cpus}, but SLURM_CPUS_PER_TASK={cpus}"),
-            "submit from a clean shell (env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK sbatch …): a job around this one set these \
-             variables",
+            "submit from a clean shell (env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK sbatch \
+             …): a job around this one set these variables",
         );
     }
     // srun counts the tasks of its own step, so another number comes from the job around. Under
@@ -66,7 +66,8 @@ fn leaked(process: &RankFacts) -> CheckOutcome {
                 launched.count,
                 counted(process.world as usize, "rank")
             ),
-            "unset the SLURM_* variables that the launcher did not set: they belong to another step",
+            "unset the SLURM_* variables that the launcher did not set: they belong to another \
+             step",
         );
     }
     CheckOutcome::ok("no contradiction")
@@ -96,7 +97,8 @@ fn gpu_bind(process: &RankFacts) -> CheckOutcome {
 fn bound_by(name: &str, value: &str) -> CheckOutcome {
     CheckOutcome::warning(
         format!("{name}={value}: each task is bound to its own GPUs"),
-        "srun --gpu-bind=none with --gpus-per-node: NCCL must see all GPUs of a node to use NVLink and PXN",
+        "srun --gpu-bind=none with --gpus-per-node: NCCL must see all GPUs of a node to use \
+         NVLink and PXN",
     )
 }
 
@@ -190,8 +192,8 @@ fn memory(process: &RankFacts) -> CheckOutcome {
     }
     CheckOutcome::warning(
         format!("the job has {share} ({})", given.source),
-        "request all with --mem=0: pinned buffers and page cache count, and beyond the limit the job is killed without any message \
-         from NCCL",
+        "request all with --mem=0: pinned buffers and page cache count, and beyond the limit the \
+         job is killed without any message from NCCL",
     )
 }
 

@@ -127,8 +127,8 @@ fn ifname(process: &RankFacts) -> CheckOutcome {
             "NCCL_SOCKET_IFNAME={value}, but the node has {}",
             list(&names)
         ),
-        "name an interface of this node: prefixes, = for exact names, ^ for all but these; if nodes differ, give each its own \
-         nccl.conf",
+        "name an interface of this node: prefixes, = for exact names, ^ for all but these; if \
+         nodes differ, give each its own nccl.conf",
     )
 }
 
@@ -149,7 +149,8 @@ fn interface(process: &RankFacts) -> CheckOutcome {
                 "of {} only local interfaces are up with an address",
                 list(&names)
             ),
-            "bring an interface up, or name it in NCCL_SOCKET_IFNAME: NCCL's bootstrap needs a network between nodes",
+            "bring an interface up, or name it in NCCL_SOCKET_IFNAME: NCCL's bootstrap needs a \
+             network between nodes",
         ),
     }
 }
@@ -176,7 +177,8 @@ fn loopback(process: &RankFacts) -> CheckOutcome {
 
 fn interface_same(job: &[RankFacts]) -> CheckOutcome {
     let difference = Difference {
-        remedy: "name it: NCCL_SOCKET_IFNAME with each node's interface, or a network with one name everywhere",
+        remedy: "name it: NCCL_SOCKET_IFNAME with each node's interface, or a network with one \
+                 name everywhere",
         fails: false,
     };
     same_everywhere(job, "interface", interface_name, difference)
@@ -189,8 +191,8 @@ fn interface_name(process: &RankFacts) -> Option<String> {
 
 fn family_same(job: &[RankFacts]) -> CheckOutcome {
     let difference = Difference {
-        remedy: "set NCCL_SOCKET_FAMILY=AF_INET, or name interfaces of one family in NCCL_SOCKET_IFNAME: otherwise the bootstrap \
-                 hangs",
+        remedy: "set NCCL_SOCKET_FAMILY=AF_INET, or name interfaces of one family in \
+                 NCCL_SOCKET_IFNAME: otherwise the bootstrap hangs",
         fails: true,
     };
     same_everywhere(job, "address family", family_name, difference)

@@ -34,7 +34,8 @@ fn mpi(process: &RankFacts) -> CheckOutcome {
         Some(Ok(())) => CheckOutcome::ok("it starts"),
         Some(Err(why)) => CheckOutcome::failure(
             format!("MPI does not start: {why}"),
-            "load the MPI that pxnbench was built with, and unset what configures another one (env | grep -e OMPI_ -e PMIX_ -e MPICH_)",
+            "load the MPI that pxnbench was built with, and unset what configures another one \
+             (env | grep -e OMPI_ -e PMIX_ -e MPICH_)",
         ),
     }
 }
@@ -50,7 +51,8 @@ fn variables(process: &RankFacts) -> CheckOutcome {
     )
 }
 
-/// Checks what a sweep with `--backend auto` requires: if one process has evidence of a GPU, each needs one.
+/// Checks what a sweep with `--backend auto` requires: if one process has evidence of a GPU, each
+/// needs one.
 fn gpu(job: &[RankFacts]) -> CheckOutcome {
     if !job.iter().any(RankFacts::is_for_gpus) {
         return CheckOutcome::not_applicable(
@@ -69,7 +71,8 @@ fn gpu(job: &[RankFacts]) -> CheckOutcome {
     if let Err(why) = assign(job, &identities) {
         return CheckOutcome::failure(
             why,
-            "correct this before a sweep. The check assumes one GPU per process; with -g or -t, start correspondingly fewer of them",
+            "correct this before a sweep. The check assumes one GPU per process; with -g or -t, \
+             start correspondingly fewer of them",
         );
     }
     for process in job {
@@ -79,7 +82,8 @@ fn gpu(job: &[RankFacts]) -> CheckOutcome {
                     "rank {} on {} cannot start its GPU: {why}",
                     process.rank, process.host
                 ),
-                "check with nvidia-smi which process uses the GPU, and that its compute mode is Default",
+                "check with nvidia-smi which process uses the GPU, and that its compute mode is \
+                 Default",
             );
         }
     }
@@ -95,7 +99,8 @@ fn no_gpu(process: &RankFacts, why: &str) -> CheckOutcome {
             process.host,
             evidence.unwrap_or("no NVIDIA device was found")
         ),
-        "make a GPU visible to this rank (see nvidia-smi -L, CUDA_VISIBLE_DEVICES, --gpus-per-node), or measure host memory with --backend host",
+        "make a GPU visible to this rank (see nvidia-smi -L, CUDA_VISIBLE_DEVICES, \
+         --gpus-per-node), or measure host memory with --backend host",
     )
 }
 
@@ -131,8 +136,8 @@ fn cuda(process: &RankFacts) -> CheckOutcome {
     match built_for {
         Some(built_for) if built_for.major > supported.major => CheckOutcome::failure(
             format!(
-                "libnccl is built for CUDA {built_for}, but the driver supports CUDA {supported}: NCCL ends with 'CUDA driver \
-                 version is insufficient for CUDA runtime version'"
+                "libnccl is built for CUDA {built_for}, but the driver supports CUDA {supported}: \
+                 NCCL ends with 'CUDA driver version is insufficient for CUDA runtime version'"
             ),
             format!(
                 "load an NCCL that is built for CUDA {}, or update the driver",

@@ -10,7 +10,8 @@ const RESERVE: Duration = Duration::from_secs(60);
 /// How long a step may go on after the time is over: half of what a Slurm job keeps.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The times at which an experiment must end, if there are any: that of its limit, and that of its Slurm job.
+/// The times at which an experiment must end, if there are any: that of its limit, and that of its
+/// Slurm job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {
     limit: Option<Instant>,
@@ -43,8 +44,9 @@ impl Deadline {
         deadlines.any(|deadline| end > deadline)
     }
 
-    /// Returns the limit of the next step, if there is one. A step may go on after the time is over, but no longer than half a
-    /// minute or the `longest` step so far. The end of a job is not later for a long step.
+    /// Returns the limit of the next step, if there is one. A step may go on after the time is
+    /// over, but no longer than half a minute or the `longest` step so far. The end of a job is not
+    /// later for a long step.
     pub(super) fn of_step(&self, longest: Duration) -> Option<StepLimit> {
         let after = |deadline: Instant, grace| {
             let until = deadline.checked_add(grace)?;
@@ -59,7 +61,8 @@ impl Deadline {
     }
 }
 
-/// Returns the time until [`RESERVE`] before the end of the Slurm job, which Slurm gives in seconds since 1970.
+/// Returns the time until [`RESERVE`] before the end of the Slurm job, which Slurm gives in seconds
+/// since 1970.
 fn job_time_left(env: Env, now: SystemTime) -> Option<Duration> {
     let seconds: u64 = env("SLURM_JOB_END_TIME")?.parse().ok()?;
     let end = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))?;

@@ -11,12 +11,14 @@ impl VariedSettings {
     ///
     /// # Errors
     ///
-    /// Returns an error if the target is nothing that is measured, or has what the experiment decides.
+    /// Returns an error if the target is nothing that is measured, or has what the experiment
+    /// decides.
     pub fn check(&self, target: &Target) -> anyhow::Result<()> {
         let usage = |what: &str| Err(Failure::on_all_ranks(Code::Usage, what));
         let Some(presets) = target.presets() else {
             return usage(
-                "an experiment runs sweeps and training steps only. Name collectives, or replay and a workload",
+                "an experiment runs sweeps and training steps only. Name collectives, or replay \
+                 and a workload",
             );
         };
         if presets.level.is_some() && !self.levels.0.is_empty() {
@@ -30,7 +32,8 @@ impl VariedSettings {
         }
         if target.bucket_mb().is_none() && !self.buckets.0.is_empty() {
             return usage(
-                "only training steps of data parallelism that are built in have buckets, such as replay ddp-resnet50. Leave out --bucket-mb",
+                "only training steps of data parallelism that are built in have buckets, such as \
+                 replay ddp-resnet50. Leave out --bucket-mb",
             );
         }
         Ok(())

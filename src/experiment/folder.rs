@@ -22,8 +22,9 @@ impl OpenedFolder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the folder cannot be made or its record not be read, if another experiment runs in it, if it has an
-    /// experiment that cannot be continued, or if it lacks the one that is to be.
+    /// Returns an error if the folder cannot be made or its record not be read, if another
+    /// experiment runs in it, if it has an experiment that cannot be continued, or if it lacks the
+    /// one that is to be.
     pub(super) fn open(request: &Request) -> anyhow::Result<OpenedFolder> {
         refuse_absent(request)?;
         fs::create_dir_all(&request.folder)
@@ -68,14 +69,15 @@ fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<Exp
     let folder = request.folder.display();
     if request.continuation == Continuation::Refused {
         let what = format!(
-            "{folder} already has an experiment ({FILE}). Name another folder with --out, or continue it with --resume"
+            "{folder} already has an experiment ({FILE}). Name another folder with --out, or \
+             continue it with --resume"
         );
         return Err(usage(what));
     }
     if earlier.variants != request.variants.all() || earlier.arguments != typed(request) {
         let what = format!(
-            "the experiment in {folder} has other variants or measures something else, so it cannot be continued. Name \
-             another folder with --out"
+            "the experiment in {folder} has other variants or measures something else, so it \
+             cannot be continued. Name another folder with --out"
         );
         return Err(usage(what));
     }
@@ -89,7 +91,8 @@ fn refuse_absent(request: &Request) -> anyhow::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "--resume finds no experiment: there is no {}. Name its folder with --out, or leave out --resume",
+        "--resume finds no experiment: there is no {}. Name its folder with --out, or leave out \
+         --resume",
         path.display()
     );
     Err(usage(what))
@@ -105,7 +108,8 @@ fn lock(folder: &Path) -> anyhow::Result<Option<PathLock>> {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::Unavailable(_)) => Ok(None),
         Err(LockError::Held(holder)) => Err(usage(format!(
-            "the experiment in {} is being run by {holder}. Wait until that ends, or name another folder with --out",
+            "the experiment in {} is being run by {holder}. Wait until that ends, or name another \
+             folder with --out",
             folder.display()
         ))),
     }

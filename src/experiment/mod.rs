@@ -1,11 +1,12 @@
-//! `pxnbench experiment`: the same sweep or training step at several PXN levels, or with other settings, in an order that is
-//! fair to all of them.
+//! `pxnbench experiment`: the same sweep or training step at several PXN levels, or with other
+//! settings, in an order that is fair to all of them.
 //!
-//! Steps run in blocks. Each block runs every variant once, and the reference twice: how much its two copies differ is
-//! noise. [`BlockOrder`](crate::stats::BlockOrder) gives the order. A warm-up step before the first block pays for what
-//! only happens once, and its times are not used. `experiment.json` records each step as it ends, so an experiment that is
-//! stopped is valid as far as it went. A [`tune()`] is an experiment that runs a variant no more once another one is shown to be
-//! faster.
+//! Steps run in blocks. Each block runs every variant once, and the reference twice: how much its
+//! two copies differ is noise. [`BlockOrder`](crate::stats::BlockOrder) gives the order. A warm-up
+//! step before the first block pays for what only happens once, and its times are not used.
+//! `experiment.json` records each step as it ends, so an experiment that is stopped is valid as far
+//! as it went. A [`tune()`] is an experiment that runs a variant no more once another one is shown
+//! to be faster.
 
 mod budget;
 mod check;
@@ -41,7 +42,8 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let Some(failure) = experiment.failure() else {
         return compared;
     };
-    // Too little was measured to compare because of that failure, which is what the exit code tells.
+    // Too little was measured to compare because of that failure, which is what the exit code
+    // tells.
     if let Err(error) = compared {
         say!("pxnbench: {error:#}");
     }

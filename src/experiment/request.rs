@@ -12,9 +12,11 @@ pub struct Request {
     pub variants: Variants,
     /// Whether a step is a sweep or a replay.
     pub measured: MeasuredRun,
-    /// The arguments of the sweep or of `replay`, without the options of the variants and without files.
+    /// The arguments of the sweep or of `replay`, without the options of the variants and without
+    /// files.
     pub arguments: Vec<OsString>,
-    /// The words before the arguments of a step: the command that starts the ranks, and the program.
+    /// The words before the arguments of a step: the command that starts the ranks, and the
+    /// program.
     pub start: Vec<String>,
     /// The folder of the experiment.
     pub folder: PathBuf,

@@ -24,8 +24,9 @@ pub struct StepStart {
 impl StepStart {
     /// Returns the command and the folder of the steps.
     ///
-    /// The command is `start`, or in a Slurm job `pxnbench launch` if there is none. The folder is `out` if it is given, otherwise
-    /// `results/JOB/BELOW_JOB` in a Slurm job and `results/NAME-TIME` elsewhere.
+    /// The command is `start`, or in a Slurm job `pxnbench launch` if there is none. The folder is
+    /// `out` if it is given, otherwise `results/JOB/BELOW_JOB` in a Slurm job and
+    /// `results/NAME-TIME` elsewhere.
     ///
     /// # Errors
     ///
@@ -52,7 +53,8 @@ impl StepStart {
         })
     }
 
-    /// Returns what becomes of an experiment in the folder. `resumes` tells whether --resume was given.
+    /// Returns what becomes of an experiment in the folder. `resumes` tells whether --resume was
+    /// given.
     pub fn continuation(&self, resumes: bool) -> Continuation {
         match (self.is_restarted, resumes) {
             (true, _) => Continuation::IfThere,
@@ -79,7 +81,8 @@ fn command(start: Option<&str>, in_job: bool) -> anyhow::Result<Vec<String>> {
         }
         None if in_job => Ok(vec![program, "launch".into(), "--".into()]),
         None => Err(usage(
-            "this is not a Slurm job, so it is not known how to start ranks. Name a command, such as --start \"mpirun -np 4\"",
+            "this is not a Slurm job, so it is not known how to start ranks. Name a command, such \
+             as --start \"mpirun -np 4\"",
         )),
     }
 }

@@ -31,7 +31,8 @@ const MOST_BYTES: u64 = 64 << 10;
 /// Characters of a message.
 const MOST_LETTERS: usize = 1000;
 
-/// How long a step may take once it is asked to end. Its launcher ends the ranks, which save what they measured.
+/// How long a step may take once it is asked to end. Its launcher ends the ranks, which save what
+/// they measured.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A step that ended.
@@ -45,7 +46,8 @@ pub(super) struct StepEnd {
     pub(super) was_late: bool,
 }
 
-/// Runs `words` and waits for them, but not beyond `limit`. What they print goes to a file in `folder`. Signals are passed on.
+/// Runs `words` and waits for them, but not beyond `limit`. What they print goes to a file in
+/// `folder`. Signals are passed on.
 ///
 /// # Errors
 ///
@@ -80,7 +82,8 @@ pub(super) fn run(
     })
 }
 
-/// Creates the file in a step's folder. Both have names that can be guessed, so a link there is somebody else's.
+/// Creates the file in a step's folder. Both have names that can be guessed, so a link there is
+/// somebody else's.
 fn create(folder: &Path, output: &Path) -> anyhow::Result<File> {
     if let Some(link) = [folder, output].into_iter().find(|path| path.is_symlink()) {
         let what = format!(
@@ -100,7 +103,8 @@ fn create(folder: &Path, output: &Path) -> anyhow::Result<File> {
         })
 }
 
-/// Starts `words` in a process group of their own, so that a signal from the terminal reaches them once, through this process.
+/// Starts `words` in a process group of their own, so that a signal from the terminal reaches them
+/// once, through this process.
 fn wait(words: &[String], output: File, limit: Option<StepLimit>) -> anyhow::Result<ChildEnd> {
     let cannot = |error: io::Error| {
         let what = format!(
@@ -145,7 +149,8 @@ fn forced(end: &ChildEnd, limit: Option<StepLimit>) -> Option<String> {
     }
 }
 
-/// Returns the end of a sweep by its `run.json`, or of a replay by its `replay.json`; `None` if neither has it.
+/// Returns the end of a sweep by its `run.json`, or of a replay by its `replay.json`; `None` if
+/// neither has it.
 fn recorded_end(folder: &Path) -> Option<RunEnd> {
     match read::read_run(&folder.join("run.json")) {
         Some(sweep) => sweep.end,
@@ -167,7 +172,8 @@ fn without_record(status: Option<ExitStatus>) -> Code {
     }
 }
 
-/// Returns the last line that this program wrote, or else the last line of all, as far as the end of the file has them.
+/// Returns the last line that this program wrote, or else the last line of all, as far as the end
+/// of the file has them.
 pub fn last_message(output: &Path) -> String {
     let text = end_of(output).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -226,7 +232,8 @@ mod tests {
         for (folder, link) in [(&linked, &linked), (&step, &step.join(OUTPUT))] {
             let error = create(folder, &folder.join(OUTPUT)).expect_err("a link");
             let expected = format!(
-                "{} is a symbolic link that pxnbench did not create. Name another folder with --out",
+                "{} is a symbolic link that pxnbench did not create. Name another folder with \
+                 --out",
                 link.display()
             );
             assert_eq!(error.to_string(), expected);

@@ -84,7 +84,8 @@ impl<'a> Experiment<'a> {
             return;
         }
         say!(
-            "pxnbench: {} in up to {}, seed {}; {} and {} are the same, so their difference is noise",
+            "pxnbench: {} in up to {}, seed {}; {} and {} are the same, so their difference is \
+             noise",
             counted(self.record.variants.len(), "step"),
             counted(self.progress.blocks, "block"),
             self.record.seed,
@@ -93,8 +94,8 @@ impl<'a> Experiment<'a> {
         );
     }
 
-    /// Runs the reference once, without using its times: the first step of all takes longer than later ones. If it fails, every step
-    /// would.
+    /// Runs the reference once, without using its times: the first step of all takes longer than
+    /// later ones. If it fails, every step would.
     ///
     /// # Errors
     ///
@@ -118,7 +119,8 @@ impl<'a> Experiment<'a> {
                 self.save()?;
                 let why = match end.was_late {
                     true => {
-                        "No time was left for the other steps. Allow more time, or find out what the first one was waiting for"
+                        "No time was left for the other steps. Allow more time, or find out what \
+                         the first one was waiting for"
                     }
                     false => "The other steps would fail for the same reason, so none was started",
                 };
@@ -172,8 +174,9 @@ impl<'a> Experiment<'a> {
             .then(|| "all intervals are as narrow as requested".to_owned())
     }
 
-    /// Returns the expected time of a block: that of the slowest block so far, without the variants that were eliminated since. Before
-    /// the first block, each variant is expected to take as long as the warm-up step.
+    /// Returns the expected time of a block: that of the slowest block so far, without the variants
+    /// that were eliminated since. Before the first block, each variant is expected to take as long
+    /// as the warm-up step.
     fn expected_block(&self) -> Duration {
         let steps = &self.record.steps;
         let mut slowest = 0.0f64;
@@ -235,8 +238,8 @@ impl<'a> Experiment<'a> {
             .collect()
     }
 
-    /// Returns whether a variant runs in the next block. A level that was refused is not tried again; other failures may be chance, and
-    /// are tried again once.
+    /// Returns whether a variant runs in the next block. A level that was refused is not tried
+    /// again; other failures may be chance, and are tried again once.
     fn is_active(&self, label: &str) -> bool {
         let mut failures = 0;
         for step in &self.record.steps {
@@ -363,8 +366,9 @@ impl<'a> Experiment<'a> {
         self.save()
     }
 
-    /// Returns the exit code of the first step that failed. If none did, it is that of what cut the experiment short: a signal, or
-    /// a step that was ended because the time was over, even if it had recorded a good end.
+    /// Returns the exit code of the first step that failed. If none did, it is that of what cut the
+    /// experiment short: a signal, or a step that was ended because the time was over, even if it
+    /// had recorded a good end.
     pub(super) fn failure(&self) -> Option<Code> {
         let is_stopped = self.was_stopped || signal::received().is_some();
         let cut = match (is_stopped, self.was_late) {

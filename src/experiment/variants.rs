@@ -1,4 +1,5 @@
-//! [`Variants`]: the combinations of settings that an experiment compares, and a second copy of the first.
+//! [`Variants`]: the combinations of settings that an experiment compares, and a second copy of the
+//! first.
 
 use std::fmt;
 
@@ -14,7 +15,8 @@ const MOST_VARIANTS: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variants(Vec<Variant>);
 
-/// The values of each setting, whose combinations are the variants. A setting without a value is left to the environment.
+/// The values of each setting, whose combinations are the variants. A setting without a value is
+/// left to the environment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VariedSettings {
     /// PXN levels.
@@ -161,7 +163,8 @@ impl VariedSettings {
         all
     }
 
-    /// Returns the name of a variant: the values of the settings that differ between variants, joined by `+`.
+    /// Returns the name of a variant: the values of the settings that differ between variants,
+    /// joined by `+`.
     fn label(&self, variant: &Variant) -> String {
         let mut parts: Vec<String> = Vec::new();
         if self.levels.0.len() > 1 {
@@ -180,7 +183,8 @@ impl VariedSettings {
     }
 }
 
-/// Replaces each variant by one variant for each value. Without values, the variants stay as they are.
+/// Replaces each variant by one variant for each value. Without values, the variants stay as they
+/// are.
 fn cross<T>(variants: &mut Vec<Variant>, values: &[T], set: impl Fn(&mut Variant, &T)) {
     if values.is_empty() {
         return;
@@ -197,7 +201,8 @@ fn cross<T>(variants: &mut Vec<Variant>, values: &[T], set: impl Fn(&mut Variant
 }
 
 impl Variants {
-    /// Returns all combinations of the settings, and the control. The reference has the first value of each setting.
+    /// Returns all combinations of the settings, and the control. The reference has the first value
+    /// of each setting.
     ///
     /// # Errors
     ///
@@ -207,13 +212,14 @@ impl Variants {
         let count = variants.len();
         if count > MOST_VARIANTS {
             return Err(format!(
-                "these are {count} combinations, more than the {MOST_VARIANTS} that one experiment compares. Name fewer"
+                "these are {count} combinations, more than the {MOST_VARIANTS} that one \
+                 experiment compares. Name fewer"
             ));
         }
         let [reference, _, ..] = variants.as_slice() else {
             return Err(
-                "a comparison needs at least two levels, or two values of another setting. Name them as in \
-                 --levels off,aggressive"
+                "a comparison needs at least two levels, or two values of another setting. Name \
+                 them as in --levels off,aggressive"
                     .into(),
             );
         };

@@ -110,8 +110,8 @@ pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: 
     }
 }
 
-/// Checks what a file sets. Returns with it what its names were checked against: the libnccl that would
-/// be loaded, or all versions that are known.
+/// Checks what a file sets. Returns with it what its names were checked against: the libnccl that
+/// would be loaded, or all versions that are known.
 pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, String) {
     let (why, all) = match library(explicit) {
         Ok(Library {
@@ -137,7 +137,8 @@ pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, 
     let newest = known_names::newest_version().map(version::text);
     let newest = newest.unwrap_or_default();
     let what = format!(
-        "as any NCCL up to {newest} reads them, and conflicts as in NCCL {newest}, because no libnccl can be used: {why}"
+        "as any NCCL up to {newest} reads them, and conflicts as in NCCL {newest}, because no \
+         libnccl can be used: {why}"
     );
     (check, what)
 }

@@ -7,7 +7,8 @@ use std::{
     path::Path,
 };
 
-/// The device from which the kernel log is read. A read returns one record, or an error if there is no other.
+/// The device from which the kernel log is read. A read returns one record, or an error if there is
+/// no other.
 const DEVICE: &str = "dev/kmsg";
 
 /// The log of a machine is a few MB at most.
@@ -50,7 +51,8 @@ fn read_device(path: &Path) -> io::Result<Vec<u8>> {
             Ok(bytes) => all.extend_from_slice(&record[..bytes]),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock => break,
-                // Records were overwritten before they were read; the next read gives those that are left.
+                // Records were overwritten before they were read; the next read gives those that
+                // are left.
                 ErrorKind::BrokenPipe | ErrorKind::Interrupted => {}
                 _ => return Err(error),
             },
@@ -71,7 +73,8 @@ fn parse_line(line: &str) -> Option<KernelLine> {
     })
 }
 
-/// Returns whether the kernel log names processes by the ids that this process knows them by. In a container it does not.
+/// Returns whether the kernel log names processes by the ids that this process knows them by. In a
+/// container it does not.
 pub fn has_our_process_ids(root: &Path) -> bool {
     let namespace = fs::read_link(root.join("proc/self/ns/pid"));
     namespace.is_ok_and(|namespace| namespace == Path::new(KERNELS_PID_NAMESPACE))
@@ -91,7 +94,8 @@ fn ended_process(text: &str) -> Option<u32> {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse().ok()
     };
-    // `Out of memory: Killed process 7 (pxnbench) …`, `Memory cgroup out of memory: Killed process 7 (pxnbench) …`
+    // `Out of memory: Killed process 7 (pxnbench) …`,
+    // `Memory cgroup out of memory: Killed process 7 (pxnbench) …`
     if let Some((_, rest)) = text.split_once("ut of memory: Kill") {
         return number(rest.split_once(" process ")?.1);
     }
@@ -116,7 +120,8 @@ pub fn gpu_errors<'a>(lines: &'a [KernelLine], buses: &[String]) -> Vec<&'a Kern
     lines.iter().filter(is_of_one).collect()
 }
 
-/// Returns the GPU that a line of NVIDIA's driver reports an error of: `NVRM: Xid (PCI:0000:18:00): 79, …`.
+/// Returns the GPU that a line of NVIDIA's driver reports an error of:
+/// `NVRM: Xid (PCI:0000:18:00): 79, …`.
 fn failing_gpu(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("NVRM: Xid (PCI:")?;
     let (bus, _) = rest.split_once(')')?;
@@ -124,7 +129,8 @@ fn failing_gpu(text: &str) -> Option<&str> {
     Some(bus.split('.').next().unwrap_or(bus))
 }
 
-/// Returns whether a line of NVIDIA's driver is about an error of the GPU's memory, which ECC found.
+/// Returns whether a line of NVIDIA's driver is about an error of the GPU's memory, which ECC
+/// found.
 pub fn is_ecc_error(text: &str) -> bool {
     /// Numbers of such errors in NVIDIA's list of Xid errors.
     const ECC: [u32; 6] = [48, 63, 64, 92, 94, 95];

@@ -9,8 +9,8 @@ use crate::{
     topology::{Topology, figures::Peak},
 };
 
-/// Reads the links under `root`, the root of the file system. `uuids` are the GPUs of this process, and `nvml` is what NVML
-/// says of them, or why it says nothing.
+/// Reads the links under `root`, the root of the file system. `uuids` are the GPUs of this process,
+/// and `nvml` is what NVML says of them, or why it says nothing.
 pub fn read(root: &Path, uuids: &[String], nvml: &Result<Inventory, String>) -> ProcessLinks {
     let topology = topology::read(root, nvml);
     let mut gpus = Vec::new();

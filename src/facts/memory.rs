@@ -19,7 +19,8 @@ pub(super) struct GroupFiles {
     mount: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// The file with a line `oom_kill N`: how many of its processes were killed because memory ran out.
+    /// The file with a line `oom_kill N`: how many of its processes were killed because memory ran
+    /// out.
     pub(super) kills: &'static str,
 }
 
@@ -62,8 +63,8 @@ fn left_by_groups(root: &Path, groups: &str) -> Vec<u64> {
     left
 }
 
-/// Returns the folders of the memory control groups that a process is in, from the text of its /proc/PID/cgroup: its own,
-/// and those above, whose limits count too.
+/// Returns the folders of the memory control groups that a process is in, from the text of its
+/// /proc/PID/cgroup: its own, and those above, whose limits count too.
 pub(super) fn groups_above(root: &Path, groups: &str) -> Vec<(GroupFiles, PathBuf)> {
     let mut folders = Vec::new();
     for line in groups.lines() {

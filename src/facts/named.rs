@@ -18,8 +18,8 @@ use crate::{
     world::placement,
 };
 
-/// Returns, by variable, why what it names cannot be used; nothing for a variable whose value is fine, or empty, or cannot be
-/// judged here.
+/// Returns, by variable, why what it names cannot be used; nothing for a variable whose value is
+/// fine, or empty, or cannot be judged here.
 pub(super) fn unusable(root: &Path, env: Env, settings: &NcclSettings) -> BTreeMap<String, String> {
     let mut unusable = BTreeMap::new();
     for variable in &PATH_VARIABLES {
@@ -42,14 +42,15 @@ fn why_unusable(root: &Path, env: Env, variable: &PathVariable, value: &str) -> 
             let mut names = plugin_names(value);
             let missing = names.find(|name| plugins::file(root, env, prefix, name).is_none())?;
             Some(format!(
-                "there is no {missing}, neither as a path nor where the loader searches (LD_LIBRARY_PATH, ldconfig -p)"
+                "there is no {missing}, neither as a path nor where the loader searches \
+                 (LD_LIBRARY_PATH, ldconfig -p)"
             ))
         }
     }
 }
 
-/// Returns where a path of the examined system is; `None` if it is relative and the system a copy, which has no current
-/// folder.
+/// Returns where a path of the examined system is; `None` if it is relative and the system a copy,
+/// which has no current folder.
 fn place(root: &Path, path: &str) -> Option<PathBuf> {
     if path.starts_with('/') {
         return Some(below(root, path));
@@ -57,7 +58,8 @@ fn place(root: &Path, path: &str) -> Option<PathBuf> {
     (root == Path::new("/")).then(|| PathBuf::from(path))
 }
 
-/// Returns the folder of a file that NCCL writes; `None` if its name has the process's number in it. `%h` is the host.
+/// Returns the folder of a file that NCCL writes; `None` if its name has the process's number in
+/// it. `%h` is the host.
 fn folder_of(file: &str) -> Option<PathBuf> {
     let file = file.replace("%h", &placement::host_name());
     let folder = Path::new(&file).parent()?;

@@ -61,8 +61,8 @@ pub(super) fn device_files(root: &Path) -> Vec<String> {
     files
 }
 
-/// Returns how many GPUs CUDA_VISIBLE_DEVICES shows: CUDA stops at the first of its names that is none. `None` if it is not
-/// set, so that all are shown.
+/// Returns how many GPUs CUDA_VISIBLE_DEVICES shows: CUDA stops at the first of its names that is
+/// none. `None` if it is not set, so that all are shown.
 pub fn visible(env: Env) -> Option<u32> {
     let list = env(VISIBLE)?;
     let shown = list.split(',').take_while(|name| names_gpus(name));
@@ -151,7 +151,8 @@ fn requests_gpus(name: &str, value: &str) -> bool {
     })
 }
 
-/// Returns whether a value of CUDA_VISIBLE_DEVICES shows a GPU. Slurm writes `NoDevFiles` where it gave none.
+/// Returns whether a value of CUDA_VISIBLE_DEVICES shows a GPU. Slurm writes `NoDevFiles` where it
+/// gave none.
 fn names_gpus(visible: &str) -> bool {
     let first = visible.split(',').next().unwrap_or_default().trim();
     let is_number = first.parse::<u32>().is_ok();

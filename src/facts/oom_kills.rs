@@ -1,4 +1,5 @@
-//! How many processes were killed because memory ran out, as the memory control groups of this process count them.
+//! How many processes were killed because memory ran out, as the memory control groups of this
+//! process count them.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -29,8 +30,8 @@ fn count(text: &str) -> Option<u64> {
     number.trim().parse().ok()
 }
 
-/// Returns the file that counts more kills than `before`, and how many more. Groups count what those below them do, so the
-/// innermost one is meant, which has the longest name.
+/// Returns the file that counts more kills than `before`, and how many more. Groups count what
+/// those below them do, so the innermost one is meant, which has the longest name.
 pub fn grown(before: &OomKills, now: &OomKills) -> Option<(String, u64)> {
     let more = now.iter().filter_map(|(file, count)| {
         let more = count.saturating_sub(*before.get(file)?);

@@ -1,6 +1,6 @@
-//! Plugins of NCCL and other libraries, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's
-//! list, the system's folders. Below a root, so that a copied tree gives the same answer as its
-//! machine.
+//! Plugins of NCCL and other libraries, found as the dynamic loader finds them: LD_LIBRARY_PATH,
+//! ldconfig's list, the system's folders. Below a root, so that a copied tree gives the same answer
+//! as its machine.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -1,4 +1,5 @@
-//! What the start of a sweep would find on a process: the same calls as the sweep's, and their answers.
+//! What the start of a sweep would find on a process: the same calls as the sweep's, and their
+//! answers.
 
 use std::{path::Path, time::Duration};
 
@@ -20,9 +21,11 @@ const MPI_STARTS: Duration = Duration::from_secs(45);
 /// The answers to the first calls of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFacts {
-    /// The evidence that the node has an NVIDIA device, or that Slurm gave the job one. With any of them a sweep uses GPUs.
+    /// The evidence that the node has an NVIDIA device, or that Slurm gave the job one. With any of
+    /// them a sweep uses GPUs.
     pub gpu_evidence: Option<String>,
-    /// The UUIDs of the GPUs that CUDA shows, or why it shows none; `None` on a copied tree, which has no CUDA.
+    /// The UUIDs of the GPUs that CUDA shows, or why it shows none; `None` on a copied tree, which
+    /// has no CUDA.
     pub cuda: Option<Result<Vec<String>, String>>,
     /// Whether the GPU that this rank would use starts, or why not; `None` if it would use none.
     pub gpu: Option<Result<(), String>>,
@@ -59,7 +62,8 @@ pub(super) fn gather(
     }
 }
 
-/// Starts the GPU that `rank` would use in a sweep with one GPU per rank. The end of the process frees it.
+/// Starts the GPU that `rank` would use in a sweep with one GPU per rank. The end of the process
+/// frees it.
 pub(super) fn start_gpu(
     peers: &[ProcessIdentity],
     places: &[RankPlacement],

@@ -293,8 +293,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the NVLinks that work, grouped by their other end; `None` if NVML does not say of any link
-/// whether it works.
+/// Returns the NVLinks that work, grouped by their other end; `None` if NVML does not say of any
+/// link whether it works.
 fn working_nvlinks(gpu: &NvmlGpu) -> Option<Vec<NvLinks>> {
     let mut groups: Vec<NvLinks> = Vec::new();
     let mut links = gpu.nvlinks.iter();

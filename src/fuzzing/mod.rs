@@ -1,8 +1,9 @@
-//! What is done with bytes that may stand in each input: they are read as the program reads them, and what must hold of the
-//! result is asserted. `fuzz/` does it with bytes that it makes up, the test here with those in `tests/fuzz-corpus`.
+//! What is done with bytes that may stand in each input: they are read as the program reads them,
+//! and what must hold of the result is asserted. `fuzz/` does it with bytes that it makes up, the
+//! test here with those in `tests/fuzz-corpus`.
 //!
-//! This module and those of the same name below others are in tests and in the fuzzer only. A target whose parser is private
-//! has its function beside the parser.
+//! This module and those of the same name below others are in tests and in the fuzzer only. A
+//! target whose parser is private has its function beside the parser.
 
 mod command_line;
 mod environment;

@@ -15,7 +15,8 @@ use crate::{
     units::Bytes,
 };
 
-/// Reads the counters of a process: written again, they are the same. They are added up as those of a job of one rank.
+/// Reads the counters of a process: written again, they are the same. They are added up as those of
+/// a job of one rank.
 pub(super) fn counters(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Ok(counters) = ProcessCounters::parse(&text) else {
@@ -47,7 +48,8 @@ pub(super) fn recorded(bytes: &[u8]) {
     assert_eq!(rehearsal.cases.len(), count);
 }
 
-/// Derives the theory of two nodes like each of the topology's hosts: no part is larger than its whole.
+/// Derives the theory of two nodes like each of the topology's hosts: no part is larger than its
+/// whole.
 pub(super) fn theory(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for node in topology::read(&text).unwrap_or_default() {

@@ -1,4 +1,5 @@
-//! Opening and reading within the limits of a kind. Nothing here waits forever: a pipe into which nobody writes is given up.
+//! Opening and reading within the limits of a kind. Nothing here waits forever: a pipe into which
+//! nobody writes is given up.
 
 use std::{
     fs::{File, OpenOptions},
@@ -15,8 +16,8 @@ use super::kind::InputKind;
 /// How long nothing may come through a pipe until it is given up.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A file that is open for reading. It ends in an error if it is larger than its kind may be, or if it is a pipe through which
-/// nothing comes for [`PATIENCE`].
+/// A file that is open for reading. It ends in an error if it is larger than its kind may be, or if
+/// it is a pipe through which nothing comes for [`PATIENCE`].
 #[derive(Debug)]
 pub struct InputFile {
     file: File,
@@ -60,8 +61,8 @@ pub fn open(path: &Path, kind: InputKind) -> io::Result<InputFile> {
 /// Reads a file, or a pipe that has a name, as a whole.
 ///
 /// # Errors
-/// Returns an error if it cannot be opened ([`open`]) or read, if it is larger than its kind may be, or if nothing comes
-/// through a pipe.
+/// Returns an error if it cannot be opened ([`open`]) or read, if it is larger than its kind may
+/// be, or if nothing comes through a pipe.
 pub fn read(path: &Path, kind: InputKind) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path, kind)?.read_to_end(&mut bytes)?;

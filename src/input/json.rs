@@ -2,13 +2,15 @@
 
 use crate::visible::beginning;
 
-/// The most characters of what the parser says. It quotes a text of the wrong type, which may be the whole file.
+/// The most characters of what the parser says. It quotes a text of the wrong type, which may be
+/// the whole file.
 const MOST_LETTERS: usize = 200;
 
 /// What the parser says that a value should have been, before the name of a type of this program.
 const A_TYPE: &str = "expected struct ";
 
-/// Returns what the parser says, cut if it is long, with the place. Types of this program are objects to who wrote the file.
+/// Returns what the parser says, cut if it is long, with the place. Types of this program are
+/// objects to who wrote the file.
 pub fn why_no_json(error: &serde_json::Error) -> String {
     let mut whole = error.to_string();
     if let Some((before, named)) = whole.rsplit_once(A_TYPE) {

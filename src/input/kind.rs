@@ -32,8 +32,8 @@ pub enum InputKind {
     System,
 }
 
-/// All kinds with their names, and the most that is read of a file. What is read piece by piece takes no more memory if it is
-/// longer, and has no limit.
+/// All kinds with their names, and the most that is read of a file. What is read piece by piece
+/// takes no more memory if it is longer, and has no limit.
 pub const INPUTS: [(InputKind, &str, Bytes); 11] = [
     (InputKind::Settings, "a file of settings", Bytes(4 << 20)),
     (InputKind::Recipe, "a script or YAML file", Bytes(4 << 20)),

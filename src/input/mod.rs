@@ -1,4 +1,5 @@
-//! What this program reads from files that somebody else may have written: how much of each kind, and for how long.
+//! What this program reads from files that somebody else may have written: how much of each kind,
+//! and for how long.
 
 mod file;
 mod json;

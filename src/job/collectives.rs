@@ -1,4 +1,5 @@
-//! The collectives of a job. Buffers have the lengths that NCCL gives them, in place as well as out of place.
+//! The collectives of a job. Buffers have the lengths that NCCL gives them, in place as well as out
+//! of place.
 
 use super::{pending::Pending, ranks::Job};
 use crate::{
@@ -6,15 +7,17 @@ use crate::{
     collective::{Collective, data::RedOp},
 };
 
-/// Collectives on slices of host memory. If one of the two buffers has a chunk per rank, in rank order, it is as many times
-/// longer than the other as there are ranks. In place there is only the longer one, and what would be the shorter one is
-/// this rank's chunk of it. A buffer that a rank does not use, such as the receive buffer of a reduce on a rank that is not
-/// the root, may be empty out of place.
+/// Collectives on slices of host memory. If one of the two buffers has a chunk per rank, in rank
+/// order, it is as many times longer than the other as there are ranks. In place there is only the
+/// longer one, and what would be the shorter one is this rank's chunk of it. A buffer that a rank
+/// does not use, such as the receive buffer of a reduce on a rank that is not the root, may be
+/// empty out of place.
 impl Job {
     /// Gives every rank the reduction of all `send`.
     ///
     /// # Errors
-    /// Returns an error if a buffer has the wrong length, if there is no such root, or if MPI does not have the reduction.
+    /// Returns an error if a buffer has the wrong length, if there is no such root, or if MPI does
+    /// not have the reduction.
     pub fn all_reduce<T: Element>(
         &self,
         send: &[T],
@@ -215,7 +218,8 @@ impl Job {
         self.run_in_place(what, buffer)
     }
 
-    /// Does what an all_gather does, by exchanges that double in size. The number of ranks is a power of two.
+    /// Does what an all_gather does, by exchanges that double in size. The number of ranks is a
+    /// power of two.
     ///
     /// # Errors
     /// As [`Job::all_reduce`].
@@ -233,8 +237,9 @@ impl Job {
         self.run_in_place(what, buffer)
     }
 
-    /// Sends the next `sent[r]` elements of `send` to each rank r, and receives the next `received[r]` elements of `recv` from
-    /// it. In place, parts of different lengths would overwrite each other, so there is no such form.
+    /// Sends the next `sent[r]` elements of `send` to each rank r, and receives the next
+    /// `received[r]` elements of `recv` from it. In place, parts of different lengths would
+    /// overwrite each other, so there is no such form.
     ///
     /// # Errors
     /// As [`Job::all_reduce`].
@@ -249,8 +254,8 @@ impl Job {
         self.communicator.alltoallv(send, sent, recv, received)
     }
 
-    /// Starts an all_reduce in `buffer`, and returns at once. Several may be started one after another, in the same order on
-    /// every rank. The buffer comes back from [`Pending::wait`].
+    /// Starts an all_reduce in `buffer`, and returns at once. Several may be started one after
+    /// another, in the same order on every rank. The buffer comes back from [`Pending::wait`].
     ///
     /// # Errors
     /// As [`Job::all_reduce`].

@@ -1,7 +1,8 @@
-//! The library for programs of one's own: the ranks of a job, collectives on their slices, and sweeps.
+//! The library for programs of one's own: the ranks of a job, collectives on their slices, and
+//! sweeps.
 //!
-//! [`run`] starts MPI, passes a [`Job`] to a function, and ends all ranks together. The ranks are those that mpirun or
-//! srun started; a program that nobody launched is one rank.
+//! [`run`] starts MPI, passes a [`Job`] to a function, and ends all ranks together. The ranks are
+//! those that mpirun or srun started; a program that nobody launched is one rank.
 //!
 //! ```no_run
 //! use pxnbench::job::{self, RedOp};
@@ -23,8 +24,9 @@
 //! | a sweep over sizes, verified, by nccl-tests' method | [`Job::sweep`], [`SweepSpec`], [`Measure`] |
 //! | bandwidths | [`bandwidth`], [`Record::bandwidth`] |
 //!
-//! `examples/` in the source has six programs that use all of it. Everything runs over MPI on host memory: the library
-//! is for learning and for measuring what a job's ranks and their network do. GPUs are measured by the program itself.
+//! `examples/` in the source has six programs that use all of it. Everything runs over MPI on host
+//! memory: the library is for learning and for measuring what a job's ranks and their network do.
+//! GPUs are measured by the program itself.
 
 mod collectives;
 mod pending;
@@ -52,9 +54,9 @@ pub use start::run;
 
 use crate::collective::CaseShape;
 
-/// Returns algbw and busbw of a collective of `size` bytes that took `time` on `ranks` ranks, by nccl-tests' formulas. The
-/// size is the larger of what a rank sends and receives, rounded down to a multiple of 16 bytes per rank if the collective
-/// divides it.
+/// Returns algbw and busbw of a collective of `size` bytes that took `time` on `ranks` ranks, by
+/// nccl-tests' formulas. The size is the larger of what a rank sends and receives, rounded down to
+/// a multiple of 16 bytes per rank if the collective divides it.
 pub fn bandwidth(collective: Collective, ranks: usize, size: Bytes, time: Micros) -> (GBps, GBps) {
     let shape = CaseShape {
         collective,

@@ -7,7 +7,8 @@ use crate::{
     world::deadline,
 };
 
-/// A collective that was started, with its buffer. It has ended on this rank when [`Pending::wait`] returns.
+/// A collective that was started, with its buffer. It has ended on this rank when [`Pending::wait`]
+/// returns.
 #[must_use = "it ends only if it is waited for"]
 pub struct Pending<'job, T: Element> {
     pub(super) started: StartedOperation<'job, T>,
@@ -15,8 +16,8 @@ pub struct Pending<'job, T: Element> {
 }
 
 impl<T: Element> Pending<'_, T> {
-    /// Returns whether it has ended. Most MPI libraries move data only while they are called, so a rank that computes for
-    /// long calls this from time to time.
+    /// Returns whether it has ended. Most MPI libraries move data only while they are called, so a
+    /// rank that computes for long calls this from time to time.
     ///
     /// # Errors
     /// Returns an error if MPI fails.

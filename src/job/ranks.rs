@@ -24,7 +24,8 @@ use crate::{
     world::{World, deadline, watch},
 };
 
-/// This process as a rank among those of its job. Every rank calls the same methods in the same order.
+/// This process as a rank among those of its job. Every rank calls the same methods in the same
+/// order.
 pub struct Job {
     pub(super) world: Box<dyn World>,
     pub(super) communicator: Communicator,
@@ -42,7 +43,8 @@ impl Job {
         self.world.size() as usize
     }
 
-    /// Sets how long a collective may make no progress before the job is ended; 10 minutes unless it is set.
+    /// Sets how long a collective may make no progress before the job is ended; 10 minutes unless
+    /// it is set.
     pub fn set_timeout(&self, timeout: Duration) {
         watch::set_silence(timeout);
         self.timeout.set(timeout);
@@ -65,8 +67,8 @@ impl Job {
         self.world.barrier();
     }
 
-    /// Times `operation`: all ranks start together and run it `times` times. Returns the mean time of one, over all ranks,
-    /// as nccl-tests does.
+    /// Times `operation`: all ranks start together and run it `times` times. Returns the mean time
+    /// of one, over all ranks, as nccl-tests does.
     ///
     /// # Errors
     /// Returns an error if the operation does.
@@ -85,8 +87,9 @@ impl Job {
         Ok(Micros(self.world.mean(elapsed)))
     }
 
-    /// Measures every case that `spec` requests and checks its data, by the method of `measure`, and passes each record to
-    /// `each`, on every rank. The timeout of the job replaces that of `measure`.
+    /// Measures every case that `spec` requests and checks its data, by the method of `measure`,
+    /// and passes each record to `each`, on every rank. The timeout of the job replaces that of
+    /// `measure`.
     ///
     /// # Errors
     /// Returns an error if a collective or `each` fails.

@@ -25,8 +25,9 @@ use crate::{
 /// How long a single operation may take unless the job sets it.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Runs `work` as a rank of the job that mpirun or srun started, or alone, and returns the exit code. To be called by
-/// `main` before anything else, on its thread. An error is printed as one sentence and ends all ranks.
+/// Runs `work` as a rank of the job that mpirun or srun started, or alone, and returns the exit
+/// code. To be called by `main` before anything else, on its thread. An error is printed as one
+/// sentence and ends all ranks.
 pub fn run(work: impl FnOnce(&Job) -> anyhow::Result<()>) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         // Unwinding would leave the other ranks waiting.
@@ -40,8 +41,8 @@ pub fn run(work: impl FnOnce(&Job) -> anyhow::Result<()>) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// Starts this program again in its own process if it is alone and MPI needs settings for that: they must be in the
-/// environment from the start, because it cannot be changed safely later.
+/// Starts this program again in its own process if it is alone and MPI needs settings for that:
+/// they must be in the environment from the start, because it cannot be changed safely later.
 fn start_alone() -> anyhow::Result<()> {
     let settings = launch::settings_alone(&env::var);
     if settings.is_empty() {
@@ -69,7 +70,8 @@ fn refuse_tcp() -> anyhow::Result<()> {
     if launch::bootstrap(&env::var) == Bootstrap::Mpi {
         return Ok(());
     }
-    let what = "this program needs MPI, but RANK is set and no MPI launcher started it. Start it with mpirun or srun, or unset RANK";
+    let what = "this program needs MPI, but RANK is set and no MPI launcher started it. Start it \
+                with mpirun or srun, or unset RANK";
     Err(Failure::on_all_ranks(Code::Launch, what))
 }
 

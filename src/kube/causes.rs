@@ -35,7 +35,8 @@ const ANY_OF_NVIDIA: &str = "Insufficient nvidia.com/";
 pub(super) const QUOTA: Cause = Cause {
     words: &["exceeded quota"],
     what: "the quota of the namespace is used up",
-    remedy: "Use fewer --nodes or --gpus, or lower --cpus and --memory. `kubectl describe quota` shows what is left",
+    remedy: "Use fewer --nodes or --gpus, or lower --cpus and --memory. `kubectl describe quota` \
+             shows what is left",
 };
 
 /// A namespace whose profile forbids the pods.
@@ -51,8 +52,8 @@ const CAUSES: [Cause; 21] = [
     Cause {
         words: &[GPUS],
         what: "too few nodes have enough free GPUs",
-        remedy: "Wait, or use fewer --gpus or --nodes. If `kubectl describe nodes` shows no nvidia.com/gpu at all, the cluster \
-                 lacks NVIDIA's device plugin",
+        remedy: "Wait, or use fewer --gpus or --nodes. If `kubectl describe nodes` shows no \
+                 nvidia.com/gpu at all, the cluster lacks NVIDIA's device plugin",
     },
     Cause {
         words: &["Insufficient cpu"],
@@ -72,8 +73,8 @@ const CAUSES: [Cause; 21] = [
             "Insufficient mellanox.com/",
         ],
         what: "too few nodes have the RDMA resource",
-        remedy: "Give --rdma a resource that `kubectl describe nodes` lists under Allocatable. If there is none, the cluster \
-                 lacks a device plugin for RDMA",
+        remedy: "Give --rdma a resource that `kubectl describe nodes` lists under Allocatable. If \
+                 there is none, the cluster lacks a device plugin for RDMA",
     },
     Cause {
         words: &["didn't match pod anti-affinity rules"],
@@ -83,8 +84,8 @@ const CAUSES: [Cause; 21] = [
     Cause {
         words: &["untolerated taint"],
         what: "nodes keep pods away by a taint",
-        remedy: "`kubectl describe nodes` lists Taints. pxnbench tolerates nvidia.com/gpu only; for others, edit what \
-                 `pxnbench kube render` prints",
+        remedy: "`kubectl describe nodes` lists Taints. pxnbench tolerates nvidia.com/gpu only; \
+                 for others, edit what `pxnbench kube render` prints",
     },
     Cause {
         words: &["didn't have free ports"],
@@ -105,19 +106,21 @@ const CAUSES: [Cause; 21] = [
     Cause {
         words: &["must specify limits", "must specify requests"],
         what: "the quota of the namespace wants limits that pxnbench does not set",
-        remedy: "Have a LimitRange with defaults added to the namespace, or edit what `pxnbench kube render` prints",
+        remedy: "Have a LimitRange with defaults added to the namespace, or edit what `pxnbench \
+                 kube render` prints",
     },
     POD_SECURITY,
     Cause {
         words: &["OOMKilled"],
         what: "the pod used more memory than its limit, and the kernel killed it",
-        remedy: "pxnbench sets no limit, so a LimitRange of the namespace does; /dev/shm counts too. Lower --shm, or use a \
-                 namespace with a higher limit",
+        remedy: "pxnbench sets no limit, so a LimitRange of the namespace does; /dev/shm counts \
+                 too. Lower --shm, or use a namespace with a higher limit",
     },
     Cause {
         words: &["Evicted"],
         what: "the node was short of memory or disk, and removed the pod",
-        remedy: "Raise --memory to what the run needs, so that the scheduler finds a node that has it",
+        remedy: "Raise --memory to what the run needs, so that the scheduler finds a node that \
+                 has it",
     },
     Cause {
         words: &["Preempting", "Preempted", "PreemptionByScheduler"],
@@ -152,7 +155,8 @@ const CAUSES: [Cause; 21] = [
     Cause {
         words: &["UnexpectedAdmissionError"],
         what: "the node has fewer healthy devices than the scheduler believed",
-        remedy: "Deploy again; if it happens on the same node, have its GPUs and its device plugin checked",
+        remedy: "Deploy again; if it happens on the same node, have its GPUs and its device \
+                 plugin checked",
     },
     Cause {
         words: &["NodeNotReady", "NodeLost", "DeletionByTaintManager"],
@@ -164,8 +168,8 @@ const CAUSES: [Cause; 21] = [
 /// The longest part of what somebody said that is quoted.
 const LONGEST_QUOTE: usize = 600;
 
-/// Returns what `reason` and `message` of the cluster mean, a sentence each; nothing if they are not known to mean anything
-/// bad.
+/// Returns what `reason` and `message` of the cluster mean, a sentence each; nothing if they are
+/// not known to mean anything bad.
 pub(super) fn findings(reason: &str, message: &str) -> Vec<String> {
     let said = evidence(reason, message);
     let found = CAUSES
@@ -174,7 +178,8 @@ pub(super) fn findings(reason: &str, message: &str) -> Vec<String> {
     found.map(|cause| cause.sentence(&said)).collect()
 }
 
-/// Returns `message` without the words that are another cause's: too few GPUs are no missing RDMA resource.
+/// Returns `message` without the words that are another cause's: too few GPUs are no missing RDMA
+/// resource.
 fn concerning<'a>(cause: &Cause, message: &'a str) -> Cow<'a, str> {
     if cause.words.contains(&ANY_OF_NVIDIA) {
         Cow::Owned(message.replace(GPUS, ""))
@@ -209,8 +214,9 @@ mod tests {
 
     #[test]
     fn what_the_scheduler_says_is_taken_apart() {
-        let message = "0/6 nodes are available: 2 node(s) had untolerated taint {dedicated: db}, 4 Insufficient nvidia.com/gpu. \
-                       preemption: 0/6 nodes are available: 6 No preemption victims found for incoming pod.";
+        let message = "0/6 nodes are available: 2 node(s) had untolerated taint {dedicated: db}, \
+                       4 Insufficient nvidia.com/gpu. preemption: 0/6 nodes are available: 6 No \
+                       preemption victims found for incoming pod.";
         let texts = findings("Unschedulable", message);
         assert_eq!(texts.len(), 2, "{texts:#?}");
         assert!(

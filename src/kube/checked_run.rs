@@ -31,12 +31,14 @@ impl CheckedRun {
         };
         if presets.level.is_some() || presets.network.is_some() {
             return usage(
-                "kube gives the ranks their level and network. Put --level and --network before the --",
+                "kube gives the ranks their level and network. Put --level and --network before \
+                 the --",
             );
         }
         if target.names_files() {
             return usage(
-                "kube decides where the ranks write. `pxnbench kube results` copies the files, and its --out says where to",
+                "kube decides where the ranks write. `pxnbench kube results` copies the files, \
+                 and its --out says where to",
             );
         }
         let may_use_gpus = matches!(
@@ -50,7 +52,8 @@ impl CheckedRun {
             && !is_built_in
         {
             return usage(
-                "the pods do not have the file of this workload. Name one that is built in: `pxnbench replay --help` lists them",
+                "the pods do not have the file of this workload. Name one that is built in: \
+                 `pxnbench replay --help` lists them",
             );
         }
         Ok(CheckedRun {

@@ -17,8 +17,8 @@ use crate::exit::Code;
 pub struct Cluster(Kubectl);
 
 impl Cluster {
-    /// Returns the cluster of kubectl's context, in which a request may take `request_timeout`; without a namespace, that of the
-    /// context.
+    /// Returns the cluster of kubectl's context, in which a request may take `request_timeout`;
+    /// without a namespace, that of the context.
     pub fn new(namespace: Option<ObjectName>, request_timeout: Duration) -> Cluster {
         Cluster(Kubectl::new(namespace, request_timeout))
     }

@@ -42,7 +42,8 @@ impl Made {
             uid: text(&metadata["uid"]),
         };
         if made.uid.is_empty() || made.name.is_empty() || made.kind.is_empty() {
-            let what = "kubectl printed an object without a kind, a name or a uid. Use another version of kubectl";
+            let what = "kubectl printed an object without a kind, a name or a uid. Use another \
+                        version of kubectl";
             return Err(Failure::on_all_ranks(Code::Launch, what));
         }
         Ok(made)
@@ -131,7 +132,8 @@ fn make(kubectl: &Kubectl, manifest: &Manifest) -> anyhow::Result<Made> {
     Made::new(&answer.object()?)
 }
 
-/// Makes `object` a part of `job`: who removes the job, as the cluster does some time after its end, removes both.
+/// Makes `object` a part of `job`: who removes the job, as the cluster does some time after its
+/// end, removes both.
 fn tie(kubectl: &Kubectl, object: &Made, job: &Made) {
     let owner = json!([{
         "apiVersion": job.api_version,
@@ -149,7 +151,8 @@ fn tie(kubectl: &Kubectl, object: &Made, job: &Made) {
         Err(error) => error.to_string(),
     };
     say!(
-        "pxnbench: {shown} will not be removed together with the job ({why}). `pxnbench kube cleanup` removes both"
+        "pxnbench: {shown} will not be removed together with the job ({why}). `pxnbench kube \
+         cleanup` removes both"
     );
 }
 
@@ -167,7 +170,8 @@ fn give_up(kubectl: &Kubectl, made: &[Made]) {
 
 /// Removes an object, if it is still there and the same.
 fn remove(kubectl: &Kubectl, object: &Made) -> anyhow::Result<()> {
-    // kubectl has no option for this condition. Without it, what somebody else has made under the name since would be removed.
+    // kubectl has no option for this condition. Without it, what somebody else has made under the
+    // name since would be removed.
     let options = json!({
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -205,15 +209,16 @@ pub(super) fn cleanup(kubectl: &Kubectl, name: &DeploymentName) -> anyhow::Resul
             ours.push(made);
         } else {
             say!(
-                "pxnbench: {} stays, because `pxnbench kube deploy` has not made it. `kubectl delete` removes it",
+                "pxnbench: {} stays, because `pxnbench kube deploy` has not made it. `kubectl \
+                 delete` removes it",
                 made.shown()
             );
         }
     }
     if ours.is_empty() {
         let what = format!(
-            "there is nothing to remove: `pxnbench kube deploy` has made nothing of the name {name} in this namespace. Check NAME \
-             and --namespace"
+            "there is nothing to remove: `pxnbench kube deploy` has made nothing of the name \
+             {name} in this namespace. Check NAME and --namespace"
         );
         return Err(Failure::on_all_ranks(Code::Usage, what));
     }
@@ -230,8 +235,8 @@ pub(super) fn cleanup(kubectl: &Kubectl, name: &DeploymentName) -> anyhow::Resul
     Ok(Code::Fine)
 }
 
-/// Returns the MPIJobs of this name; none if the cluster has no MPI operator, or if its user may not see any, and so has made
-/// none.
+/// Returns the MPIJobs of this name; none if the cluster has no MPI operator, or if its user may
+/// not see any, and so has made none.
 fn mpi_jobs(kubectl: &Kubectl, name: &DeploymentName) -> anyhow::Result<Vec<Value>> {
     let words = ["get", MPI_JOBS, &selector(name), "--output=json"];
     let answer = kubectl.call(&words, &[])?;

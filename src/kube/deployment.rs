@@ -190,7 +190,8 @@ impl Deployment {
 
     /// Returns the pod with the output of the run.
     pub(super) fn pod_with_output(&self) -> Option<&DeployedPod> {
-        // If there are several, which a controller that was restarted may leave, the newest one counts.
+        // If there are several, which a controller that was restarted may leave, the newest one
+        // counts.
         let mut pods: Vec<_> = self
             .pods
             .iter()
@@ -239,7 +240,8 @@ pub(super) fn of_mpi_job(job: &Value) -> anyhow::Result<Deployment> {
     })
 }
 
-/// Returns the state of a job, and what is said of its end. The conditions of an MPIJob have the form of a Job's.
+/// Returns the state of a job, and what is said of its end. The conditions of an MPIJob have the
+/// form of a Job's.
 fn state(is_suspended: bool, conditions: &[JobCondition]) -> (JobState, String) {
     for condition in conditions.iter().rev().filter(|it| it.status == "True") {
         let ended = match condition.type_.as_str() {

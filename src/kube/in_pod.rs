@@ -23,8 +23,8 @@ use crate::{
 /// Time between two looks at whether somebody asks the pod to end.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long the program may take once it is asked to end. That is less than the minute that its pod has, since the results still
-/// go to the log.
+/// How long the program may take once it is asked to end. That is less than the minute that its pod
+/// has, since the results still go to the log.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What runs in a pod.
@@ -108,7 +108,8 @@ pub(super) fn has_files(folder: &Path) -> bool {
 fn code(end: &ChildEnd) -> Code {
     if end.was_killed {
         say!(
-            "pxnbench: the ranks of this pod had not ended {} s after they were asked to, and were killed",
+            "pxnbench: the ranks of this pod had not ended {} s after they were asked to, and \
+             were killed",
             PATIENCE.as_secs()
         );
         return Code::Stopped;

@@ -1,4 +1,5 @@
-//! An Indexed Job, whose pods know their number, and a headless Service, by which they find the first of them.
+//! An Indexed Job, whose pods know their number, and a headless Service, by which they find the
+//! first of them.
 
 use k8s_openapi::api::{
     batch::v1::{Job, JobSpec},
@@ -23,8 +24,8 @@ pub(super) fn job(request: &Request) -> Job {
             completion_mode: Some("Indexed".into()),
             completions: Some(nodes),
             parallelism: Some(nodes),
-            // A pod that fails is not started again, and the others end by themselves: a limit for the whole job would have
-            // them removed, and their logs with them.
+            // A pod that fails is not started again, and the others end by themselves: a limit for
+            // the whole job would have them removed, and their logs with them.
             backoff_limit_per_index: Some(0),
             ttl_seconds_after_finished: Some(pod::seconds(request.ttl)),
             suspend: request.queue.is_some().then_some(true),
@@ -41,7 +42,8 @@ fn template(request: &Request) -> PodTemplateSpec {
     spec.subdomain = Some(request.name.to_string());
     for container in &mut spec.containers {
         container.env = Some(vec![token(request)]);
-        // On the network of a node the port is taken there, so that the scheduler looks for a node where it is free.
+        // On the network of a node the port is taken there, so that the scheduler looks for a node
+        // where it is free.
         container.ports = Some(vec![ContainerPort {
             name: Some("rendezvous".into()),
             container_port: request.port.into(),
@@ -89,7 +91,8 @@ fn token(request: &Request) -> EnvVar {
     }
 }
 
-/// Returns the service. It has no address of its own: its name is that of the pods, also before they are ready.
+/// Returns the service. It has no address of its own: its name is that of the pods, also before
+/// they are ready.
 pub(super) fn service(request: &Request) -> Service {
     Service {
         metadata: pod::metadata(request, request.name.to_string()),
@@ -119,8 +122,9 @@ mod tests {
     fn a_pod_joins_the_first_one_with_its_own_number() {
         assert_eq!(
             command(&request()).join(" "),
-            "pxnbench kube in-pod --results /results/pxn -- join $(JOB_COMPLETION_INDEX) pxn-0.pxn:29500 \
-             --nodes 2 --ranks-per-node 8 -- all_reduce --backend nccl --level aggressive --out /results/pxn"
+            "pxnbench kube in-pod --results /results/pxn -- join $(JOB_COMPLETION_INDEX) \
+             pxn-0.pxn:29500 --nodes 2 --ranks-per-node 8 -- all_reduce --backend nccl --level \
+             aggressive --out /results/pxn"
         );
         let kept = Request {
             keep: Duration::from_secs(60),

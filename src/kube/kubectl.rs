@@ -20,8 +20,8 @@ use crate::{
     world::{child, signal},
 };
 
-/// How many times as long as one request kubectl may take altogether: it is better placed to say what is wrong, so it gives
-/// up first.
+/// How many times as long as one request kubectl may take altogether: it is better placed to say
+/// what is wrong, so it gives up first.
 const REQUESTS: u32 = 2;
 
 /// The same for answers that take time: a log, or files.
@@ -56,7 +56,8 @@ pub(super) struct Answer {
 }
 
 impl Kubectl {
-    /// Returns the kubectl that the variable KUBECTL names, or that of PATH. Without a namespace, kubectl's context has one.
+    /// Returns the kubectl that the variable KUBECTL names, or that of PATH. Without a namespace,
+    /// kubectl's context has one.
     pub(super) fn new(namespace: Option<ObjectName>, request_timeout: Duration) -> Kubectl {
         let named = std::env::var_os("KUBECTL").filter(|path| !path.is_empty());
         Kubectl {
@@ -66,7 +67,8 @@ impl Kubectl {
         }
     }
 
-    /// Returns the option that a user would give to kubectl for this namespace, with a blank before it.
+    /// Returns the option that a user would give to kubectl for this namespace, with a blank before
+    /// it.
     pub(super) fn namespace_option(&self) -> String {
         let namespace = self.namespace.as_ref();
         namespace.map_or(String::new(), |name| format!(" -n {name}"))
@@ -185,8 +187,9 @@ impl Kubectl {
         Ok(answer.stdout)
     }
 
-    /// Gives each line of the log of a pod to `take`, until the log ends, `take` says that it needs no more, or somebody asks to
-    /// stop. A log that is not followed may be silent for a limited time only.
+    /// Gives each line of the log of a pod to `take`, until the log ends, `take` says that it needs
+    /// no more, or somebody asks to stop. A log that is not followed may be silent for a limited
+    /// time only.
     ///
     /// # Errors
     ///
@@ -237,8 +240,8 @@ type Take<'a> = &'a mut dyn FnMut(&str) -> anyhow::Result<bool>;
 ///
 /// # Errors
 ///
-/// Returns an error if none comes within `limit`, if `take` fails, or if somebody asks to stop before all lines came that a
-/// limit is for.
+/// Returns an error if none comes within `limit`, if `take` fails, or if somebody asks to stop
+/// before all lines came that a limit is for.
 fn pass_on(
     lines: &mpsc::Receiver<Vec<u8>>,
     words: &[&str],
@@ -277,8 +280,8 @@ fn stopped(signal: &str) -> anyhow::Error {
 /// Returns the error for kubectl, called with `words`, that takes too long.
 fn late(words: &[&str], limit: Duration) -> anyhow::Error {
     let what = format!(
-        "kubectl {} has not ended within {} s. `kubectl cluster-info` shows whether the cluster can be reached; \
-         --request-timeout sets how long it may take",
+        "kubectl {} has not ended within {} s. `kubectl cluster-info` shows whether the cluster \
+         can be reached; --request-timeout sets how long it may take",
         words.first().unwrap_or(&""),
         limit.as_secs()
     );
@@ -329,8 +332,8 @@ impl Answer {
     pub(super) fn object(&self) -> anyhow::Result<Value> {
         serde_json::from_slice(&self.stdout).map_err(|error| {
             let what = format!(
-                "kubectl printed something other than an object ({}). Check that {} is kubectl, and that the answer is \
-                 smaller than {} MiB",
+                "kubectl printed something other than an object ({}). Check that {} is kubectl, \
+                 and that the answer is smaller than {} MiB",
                 why_no_json(&error),
                 env::var("KUBECTL").unwrap_or_else(|| "kubectl".into()),
                 child::MOST_BYTES >> 20

@@ -66,7 +66,8 @@ fn find_pod<'a>(
         let which = match (node, deployment.nodes) {
             (Some(node), Some(nodes)) if i64::from(node) >= i64::from(nodes) => {
                 let what = format!(
-                    "there is no node {node}: the nodes of {name} are numbered from 0 to {}. Use another --node",
+                    "there is no node {node}: the nodes of {name} are numbered from 0 to {}. Use \
+                     another --node",
                     nodes - 1
                 );
                 return Err(Failure::on_all_ranks(Code::Usage, what));

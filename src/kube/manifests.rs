@@ -25,7 +25,8 @@ pub struct Manifest {
 impl Manifest {
     fn new(kind: &'static str, name: String, object: &impl Serialize) -> anyhow::Result<Manifest> {
         let mut options = serde_saphyr::SerializerOptions::default();
-        // Long words stay on their line, and values of variables that look like numbers to some readers stay text.
+        // Long words stay on their line, and values of variables that look like numbers to some
+        // readers stay text.
         options.prefer_block_scalars = false;
         options.quote_all = kind == CONFIG_MAP;
         let yaml = serde_saphyr::to_string_with_options(object, options).map_err(|error| {
@@ -47,7 +48,8 @@ const CONFIG_MAP: &str = "configmap";
 /// The kind of the token.
 const SECRET: &str = "secret";
 
-/// Returns the objects in the order in which they are made: the job last, because its pods need the others.
+/// Returns the objects in the order in which they are made: the job last, because its pods need the
+/// others.
 ///
 /// # Errors
 ///
@@ -91,8 +93,8 @@ pub fn render(request: &Request, token: &Token) -> anyhow::Result<String> {
     for manifest in manifests(request, token)? {
         text += "---\n";
         if manifest.kind == SECRET && token.is_placeholder() {
-            text += "# Not a secret yet: `pxnbench kube deploy` makes a random one. Put one here before you apply this \
-                     yourself, such as that of `openssl rand -hex 32`.\n";
+            text += "# Not a secret yet: `pxnbench kube deploy` makes a random one. Put one here \
+                     before you apply this yourself, such as that of `openssl rand -hex 32`.\n";
         }
         text += &manifest.yaml;
     }
@@ -104,7 +106,8 @@ pub fn notes(request: &Request) -> Vec<String> {
     let mut notes = security::notes(request);
     if request.starter == Starter::MpiOperator {
         notes.push(
-            "the image of an MPIJob needs sshd as in the base images of the MPI operator, and this program with its Open MPI"
+            "the image of an MPIJob needs sshd as in the base images of the MPI operator, and \
+             this program with its Open MPI"
                 .into(),
         );
     }

@@ -1,8 +1,9 @@
 //! `pxnbench kube`: a sweep, or the replay of a training step, on the GPUs of a Kubernetes cluster.
 //!
-//! [`manifests`] turns a [`Request`] into typed objects: an Indexed Job whose pods find each other over TCP, or an MPIJob for
-//! the MPI operator. [`Cluster`] makes, examines and removes them, by kubectl. What is in a pod starts with [`in_pod`], which
-//! runs the program and leaves the results in the log.
+//! [`manifests`] turns a [`Request`] into typed objects: an Indexed Job whose pods find each other
+//! over TCP, or an MPIJob for the MPI operator. [`Cluster`] makes, examines and removes them, by
+//! kubectl. What is in a pod starts with [`in_pod`], which runs the program and leaves the results
+//! in the log.
 
 mod causes;
 mod checked_run;

@@ -1,4 +1,5 @@
-//! An MPIJob of Kubeflow's MPI operator (kubeflow.org/v2beta1): a launcher with mpirun, and workers that it reaches over ssh.
+//! An MPIJob of Kubeflow's MPI operator (kubeflow.org/v2beta1): a launcher with mpirun, and workers
+//! that it reaches over ssh.
 //!
 //! The types are those of the operator's custom resource, as far as they are used here.
 
@@ -49,7 +50,8 @@ struct ReplicaSpec {
     template: PodTemplateSpec,
 }
 
-/// The folder in which the operator's images expect the keys of their user; those of root are at the operator's default.
+/// The folder in which the operator's images expect the keys of their user; those of root are at
+/// the operator's default.
 const USER_KEYS: &str = "/home/mpiuser/.ssh";
 
 /// What the operator's images configure for an sshd that is not root.
@@ -92,7 +94,8 @@ fn serve(request: &Request) -> Vec<String> {
     words
 }
 
-/// Returns what the launcher runs. The results are in the pod of rank 0, whose output mpirun brings to the launcher.
+/// Returns what the launcher runs. The results are in the pod of rank 0, whose output mpirun brings
+/// to the launcher.
 fn launch(request: &Request) -> Vec<String> {
     let mut words = vec![
         "mpirun".to_owned(),
@@ -121,8 +124,9 @@ mod tests {
     fn mpirun_starts_every_rank_with_the_settings() {
         assert_eq!(
             launch(&request()).join(" "),
-            "mpirun -n 16 --bind-to none -x NCCL_P2P_PXN_LEVEL -x NCCL_PXN_DISABLE pxnbench kube in-pod --results /results/pxn \
-             -- all_reduce --backend nccl --level aggressive --out /results/pxn"
+            "mpirun -n 16 --bind-to none -x NCCL_P2P_PXN_LEVEL -x NCCL_PXN_DISABLE pxnbench kube \
+             in-pod --results /results/pxn -- all_reduce --backend nccl --level aggressive --out \
+             /results/pxn"
         );
     }
 

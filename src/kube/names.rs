@@ -5,11 +5,12 @@ use std::{fmt, str::FromStr};
 /// The longest label of a host name (RFC 1123).
 const LONGEST_LABEL: usize = 63;
 
-/// The longest name of a deployment: the host name of a pod has the number of the pod behind it, and other objects have a
-/// word.
+/// The longest name of a deployment: the host name of a pod has the number of the pod behind it,
+/// and other objects have a word.
 const LONGEST_NAME: usize = 50;
 
-/// The name of a deployment. Its job and its service are called so, which makes it a part of the pods' host names.
+/// The name of a deployment. Its job and its service are called so, which makes it a part of the
+/// pods' host names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentName(String);
 
@@ -24,7 +25,8 @@ impl DeploymentName {
         format!("{self}-token")
     }
 
-    /// Returns the host name of the pod that the others meet at, as the pods of its namespace find it.
+    /// Returns the host name of the pod that the others meet at, as the pods of its namespace find
+    /// it.
     pub fn first_host(&self) -> String {
         format!("{self}-0.{self}")
     }
@@ -45,13 +47,14 @@ impl FromStr for DeploymentName {
             return Ok(DeploymentName(text.to_owned()));
         }
         Err(format!(
-            "a name has at most {LONGEST_NAME} small letters, digits and hyphens. It starts with a letter and does not end \
-             with a hyphen, such as pxn-8-nodes"
+            "a name has at most {LONGEST_NAME} small letters, digits and hyphens. It starts with \
+             a letter and does not end with a hyphen, such as pxn-8-nodes"
         ))
     }
 }
 
-/// The name of something that is already in the cluster: a namespace, a queue of Kueue, or a secret.
+/// The name of something that is already in the cluster: a namespace, a queue of Kueue, or a
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectName(String);
 
@@ -69,7 +72,8 @@ impl FromStr for ObjectName {
             return Ok(ObjectName(text.to_owned()));
         }
         Err(format!(
-            "names in Kubernetes have at most {LONGEST_LABEL} small letters, digits and hyphens, with no hyphen at either end"
+            "names in Kubernetes have at most {LONGEST_LABEL} small letters, digits and hyphens, \
+             with no hyphen at either end"
         ))
     }
 }

@@ -123,7 +123,8 @@ fn spec(request: &Request, role: Role, command: &[String]) -> PodSpec {
         active_deadline_seconds: Some(seconds(request.deadline).into()),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         automount_service_account_token: Some(false),
-        // A service of another name would otherwise become variables, some of which look like NCCL's.
+        // A service of another name would otherwise become variables, some of which look like
+        // NCCL's.
         enable_service_links: Some(false),
         host_network: request.host_network.then_some(true),
         // Otherwise the pods of a node's network do not find each other by name.
@@ -171,7 +172,8 @@ fn container(request: &Request, role: Role, command: &[String]) -> Container {
 /// The variable with the number of a pod, which the Job sets.
 pub(super) const POD_NUMBER: &str = "$(JOB_COMPLETION_INDEX)";
 
-/// Returns `word` as Kubernetes passes it on unchanged: it replaces `$(NAME)`, and makes one of two dollar signs.
+/// Returns `word` as Kubernetes passes it on unchanged: it replaces `$(NAME)`, and makes one of two
+/// dollar signs.
 fn literal(word: &str) -> String {
     if word == POD_NUMBER {
         return word.to_owned();
@@ -179,8 +181,8 @@ fn literal(word: &str) -> String {
     word.replace('$', "$$")
 }
 
-/// Returns this program in a pod: what runs `arguments`, and leaves in the log what they write below the folder of the
-/// results.
+/// Returns this program in a pod: what runs `arguments`, and leaves in the log what they write
+/// below the folder of the results.
 pub(super) fn in_pod(request: &Request, options: &[String], arguments: &[String]) -> Vec<String> {
     let mut words: Vec<String> = ["pxnbench", "kube", "in-pod"].map(str::to_owned).into();
     words.extend(["--results".to_owned(), folder_of_results(request)]);
@@ -216,7 +218,8 @@ fn toleration() -> Toleration {
     }
 }
 
-/// Keeps two pods of the deployment from sharing a node: between them nothing would cross the network.
+/// Keeps two pods of the deployment from sharing a node: between them nothing would cross the
+/// network.
 fn one_per_node(request: &Request) -> Affinity {
     let term = PodAffinityTerm {
         label_selector: Some(LabelSelector {
@@ -235,8 +238,8 @@ fn one_per_node(request: &Request) -> Affinity {
     }
 }
 
-/// Devices are limits, of which requests follow; processors and memory are requests only, so that a run is neither slowed
-/// down nor killed for using what is free.
+/// Devices are limits, of which requests follow; processors and memory are requests only, so that a
+/// run is neither slowed down nor killed for using what is free.
 fn resources(request: &Request, role: Role) -> ResourceRequirements {
     let mut requests = BTreeMap::new();
     let mut limits = BTreeMap::new();
@@ -261,7 +264,8 @@ fn resources(request: &Request, role: Role) -> ResourceRequirements {
     }
 }
 
-/// Returns a time as Kubernetes takes it: in whole seconds, of which a part counts as one, and at most [`i32::MAX`].
+/// Returns a time as Kubernetes takes it: in whole seconds, of which a part counts as one, and at
+/// most [`i32::MAX`].
 pub(super) fn seconds(time: Duration) -> i32 {
     let part = u64::from(time.subsec_nanos() > 0);
     let whole = time.as_secs().saturating_add(part);

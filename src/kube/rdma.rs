@@ -23,8 +23,9 @@ impl FromStr for RdmaRequest {
                 count,
             }),
             _ => Err(
-                "it must be the resource of a device plugin with an optional number, such as rdma/hca_shared_devices_a:1. \
-                 `kubectl describe node` lists the resources of a node"
+                "it must be the resource of a device plugin with an optional number, such as \
+                 rdma/hca_shared_devices_a:1. `kubectl describe node` lists the resources of a \
+                 node"
                     .into(),
             ),
         }

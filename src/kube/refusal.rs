@@ -15,7 +15,8 @@ const REFUSALS: [Refusal; 12] = [
         cause: Cause {
             words: &["namespaces \""],
             what: "the namespace does not exist, or you may not see it",
-            remedy: "Make it with `kubectl create namespace NAME`, or name another one with --namespace",
+            remedy: "Make it with `kubectl create namespace NAME`, or name another one with \
+                     --namespace",
         },
         code: Code::Launch,
     },
@@ -55,7 +56,8 @@ const REFUSALS: [Refusal; 12] = [
         cause: Cause {
             words: &["(Forbidden)", "forbidden"],
             what: "you are not allowed to do that",
-            remedy: "Use a namespace of your own with --namespace, or ask for the permissions in docs/KUBERNETES.md",
+            remedy: "Use a namespace of your own with --namespace, or ask for the permissions in \
+                     docs/KUBERNETES.md",
         },
         code: Code::Launch,
     },
@@ -63,7 +65,8 @@ const REFUSALS: [Refusal; 12] = [
         cause: Cause {
             words: &["(NotFound)", "not found"],
             what: "it is not there",
-            remedy: "Check NAME and --namespace. `kubectl get jobs -A -l app.kubernetes.io/managed-by=pxnbench` lists deployments",
+            remedy: "Check NAME and --namespace. `kubectl get jobs -A -l \
+                     app.kubernetes.io/managed-by=pxnbench` lists deployments",
         },
         code: Code::Usage,
     },
@@ -80,7 +83,8 @@ const REFUSALS: [Refusal; 12] = [
                 "no configuration has been provided",
             ],
             what: "the cluster does not answer",
-            remedy: "Check KUBECONFIG and the network. `kubectl cluster-info` shows whether the cluster can be reached",
+            remedy: "Check KUBECONFIG and the network. `kubectl cluster-info` shows whether the \
+                     cluster can be reached",
         },
         code: Code::Launch,
     },
@@ -132,8 +136,8 @@ pub(super) fn is_none_to_see(stderr: &str) -> bool {
     is_not_found(stderr) || stderr.contains("(Forbidden)")
 }
 
-/// Returns whether a line is of the log of kubectl's libraries, such as `E0102 03:04:05.678901 …`. What it says is said again in
-/// the last line.
+/// Returns whether a line is of the log of kubectl's libraries, such as `E0102 03:04:05.678901 …`.
+/// What it says is said again in the last line.
 fn is_of_log(line: &str) -> bool {
     let mut letters = line.chars();
     let is_severity = letters.next().is_some_and(|letter| "IWEF".contains(letter));
@@ -165,29 +169,33 @@ mod tests {
     fn what_kubectl_says_becomes_cause_and_remedy() {
         for (said, code, part) in [
             (
-                "Error from server (NotFound): error when creating \"STDIN\": namespaces \"team-b\" not found",
+                "Error from server (NotFound): error when creating \"STDIN\": namespaces \
+                 \"team-b\" not found",
                 Code::Launch,
                 "kubectl create namespace",
             ),
             (
-                "Error from server (Forbidden): error when creating \"STDIN\": configmaps \"pxn-settings\" is forbidden: exceeded \
-                 quota: objects, requested: count/configmaps=1, used: count/configmaps=4, limited: count/configmaps=4",
+                "Error from server (Forbidden): error when creating \"STDIN\": configmaps \
+                 \"pxn-settings\" is forbidden: exceeded quota: objects, requested: \
+                 count/configmaps=1, used: count/configmaps=4, limited: count/configmaps=4",
                 Code::Launch,
                 "quota",
             ),
             (
-                "Error from server (AlreadyExists): error when creating \"STDIN\": jobs.batch \"pxn\" already exists",
+                "Error from server (AlreadyExists): error when creating \"STDIN\": jobs.batch \
+                 \"pxn\" already exists",
                 Code::Usage,
                 "another NAME",
             ),
             (
-                "error: resource mapping not found for name: \"pxn\" namespace: \"\" from \"STDIN\": no matches for kind \
-                 \"MPIJob\" in version \"kubeflow.org/v2beta1\"",
+                "error: resource mapping not found for name: \"pxn\" namespace: \"\" from \
+                 \"STDIN\": no matches for kind \"MPIJob\" in version \"kubeflow.org/v2beta1\"",
                 Code::Launch,
                 "no MPI operator",
             ),
             (
-                "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+                "The connection to the server localhost:8080 was refused - did you specify the \
+                 right host or port?",
                 Code::Launch,
                 "KUBECONFIG",
             ),

@@ -147,13 +147,15 @@ impl Request {
         }
         if self.ranks_per_node == 0 {
             return usage(format!(
-                "each process uses more GPUs (-t times -g) than the {} of a pod. Use fewer per process, or more --gpus",
+                "each process uses more GPUs (-t times -g) than the {} of a pod. Use fewer per \
+                 process, or more --gpus",
                 self.gpus
             ));
         }
         if self.shm > self.memory {
             return usage(format!(
-                "/dev/shm ({}) is part of the memory of a pod ({}). Set a larger --memory or a smaller --shm",
+                "/dev/shm ({}) is part of the memory of a pod ({}). Set a larger --memory or a \
+                 smaller --shm",
                 self.shm, self.memory
             ));
         }

@@ -18,7 +18,8 @@ use crate::{
     units::{Bytes, counted},
 };
 
-/// The lines of the log that are looked at: those of the largest archive, and what other processes write between them.
+/// The lines of the log that are looked at: those of the largest archive, and what other processes
+/// write between them.
 const LINES: u32 = 20_000;
 
 /// Copies the files of a run below `folder`, or below `results/NAME`.
@@ -46,7 +47,8 @@ pub(super) fn copy(
     fs::create_dir_all(&folder).map_err(|error| Failure::of_file("made", &folder, &error))?;
     let written = results_archive::unpack(&archive, &folder).map_err(|error| {
         let what = format!(
-            "the results of {name} cannot be written to {}: {error}. Name another folder with --out",
+            "the results of {name} cannot be written to {}: {error}. Name another folder with \
+             --out",
             folder.display()
         );
         Failure::on_all_ranks(Code::Usage, what)
@@ -84,8 +86,8 @@ fn archive(kubectl: &Kubectl, name: &DeploymentName, pod: &DeployedPod) -> anyho
             _ => from_folder(kubectl, name, pod),
         },
         Found::Nothing => Err(nothing(format!(
-            "{} has left no results: the run failed before its first case, or was killed. `pxnbench kube status {name}` and \
-             `pxnbench kube logs {name}` say why",
+            "{} has left no results: the run failed before its first case, or was killed. \
+             `pxnbench kube status {name}` and `pxnbench kube logs {name}` say why",
             pod.name
         ))),
         Found::Part { there, all } => {
@@ -94,14 +96,14 @@ fn archive(kubectl: &Kubectl, name: &DeploymentName, pod: &DeployedPod) -> anyho
                 None => format!("only the last {}", counted(there as u64, "line")),
             };
             Err(nothing(format!(
-                "the log of {} has {part} of the results: the node has dropped the rest. Run it again with --keep 10m, and copy \
-                 the results within that time",
+                "the log of {} has {part} of the results: the node has dropped the rest. Run it \
+                 again with --keep 10m, and copy the results within that time",
                 pod.name
             )))
         }
         Found::TooLarge { bytes } => Err(nothing(format!(
-            "the results are too large for a log ({}), and {} has ended. Run it again with --keep 10m, and copy the results \
-             within that time",
+            "the results are too large for a log ({}), and {} has ended. Run it again with --keep \
+             10m, and copy the results within that time",
             Bytes(bytes),
             pod.name
         ))),
@@ -120,7 +122,8 @@ fn from_folder(
     match results_archive::find(&String::from_utf8_lossy(&printed)) {
         Found::Whole(archive) => Ok(archive),
         _ => Err(nothing(format!(
-            "{} has printed only a part of its results. `kubectl cp {}:{results} DIR` copies them, if the image has tar",
+            "{} has printed only a part of its results. `kubectl cp {}:{results} DIR` copies \
+             them, if the image has tar",
             pod.name, pod.name
         ))),
     }
@@ -128,7 +131,8 @@ fn from_folder(
 
 fn not_ended(name: &DeploymentName, pod: &DeployedPod) -> anyhow::Error {
     nothing(format!(
-        "the run in {} has not ended ({}), and its results come with its end. `pxnbench kube logs {name} --follow` shows it",
+        "the run in {} has not ended ({}), and its results come with its end. `pxnbench kube logs \
+         {name} --follow` shows it",
         pod.name,
         pod.phase().to_lowercase()
     ))

@@ -1,8 +1,10 @@
-//! The results of a run in the log of its pod: files as tar, compressed by zstd, as lines of base64.
+//! The results of a run in the log of its pod: files as tar, compressed by zstd, as lines of
+//! base64.
 //!
-//! A log outlives the container, and may be read by whoever may see the job; to copy files, a container would have to run on,
-//! and its GPUs with it. Each line has a mark and a number, so that lines of other processes between them do no harm, and a
-//! line that is lost is noticed. zstd's checksum covers the content.
+//! A log outlives the container, and may be read by whoever may see the job; to copy files, a
+//! container would have to run on, and its GPUs with it. Each line has a mark and a number, so that
+//! lines of other processes between them do no harm, and a line that is lost is noticed. zstd's
+//! checksum covers the content.
 
 use std::{
     fs::{self, File},
@@ -20,7 +22,8 @@ const MARK: &str = "pxnbench-results ";
 /// Bytes of a line before they are encoded. Container runtimes split lines of more than 16 KiB.
 const LINE_BYTES: usize = 3 * 1024;
 
-/// The largest archive in a log. A kubelet starts a new file after 10 MiB (`containerLogMaxSize`), and shows the newest only.
+/// The largest archive in a log. A kubelet starts a new file after 10 MiB (`containerLogMaxSize`),
+/// and shows the newest only.
 pub const MOST_BYTES: usize = 4 << 20;
 
 /// The most lines that are believed to be announced: those of 3 GiB.
@@ -143,7 +146,8 @@ pub fn find(log: &str) -> Found {
 ///
 /// # Errors
 ///
-/// Returns an error if the archive is damaged, has anything but files in folders, or if a file cannot be written.
+/// Returns an error if the archive is damaged, has anything but files in folders, or if a file
+/// cannot be written.
 pub fn unpack(archive: &[u8], folder: &Path) -> io::Result<Vec<PathBuf>> {
     let decompressed = zstd::Decoder::new(archive)?.take(MOST_UNPACKED);
     let mut archive = tar::Archive::new(decompressed);

@@ -1,4 +1,5 @@
-//! Security contexts: as little as the ranks need, and what the restricted profile of Kubernetes forbids of it.
+//! Security contexts: as little as the ranks need, and what the restricted profile of Kubernetes
+//! forbids of it.
 //!
 //! See "Pod Security Standards" in the documentation of Kubernetes.
 
@@ -14,8 +15,9 @@ const USER: i64 = 10001;
 /// The user of the images of the MPI operator, `mpiuser`.
 const MPI_USER: i64 = 1000;
 
-/// Returns whether pods run as root. RDMA needs locked memory, for which a container gets the capability IPC_LOCK; but
-/// Kubernetes gives added capabilities to processes of root only (it sets no ambient ones).
+/// Returns whether pods run as root. RDMA needs locked memory, for which a container gets the
+/// capability IPC_LOCK; but Kubernetes gives added capabilities to processes of root only (it sets
+/// no ambient ones).
 pub(super) fn is_root(request: &Request) -> bool {
     request.rdma.is_some()
 }
@@ -46,7 +48,8 @@ pub(super) fn of_container(request: &Request) -> SecurityContext {
     if request.rdma.is_some() {
         added.push("IPC_LOCK".to_owned());
     }
-    // The sshd in images of the MPI operator has this capability as a file, and does not start without it.
+    // The sshd in images of the MPI operator has this capability as a file, and does not start
+    // without it.
     let starts_sshd = request.starter == Starter::MpiOperator;
     if starts_sshd && !is_root(request) {
         added.push("NET_BIND_SERVICE".to_owned());
@@ -68,15 +71,17 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
     let mut notes = Vec::new();
     if request.rdma.is_some() {
         notes.push(
-            "RDMA needs the capability IPC_LOCK, which works for root only. The profiles baseline and restricted forbid it, so \
-             the namespace must allow privileged pods (label pod-security.kubernetes.io/enforce=privileged)"
+            "RDMA needs the capability IPC_LOCK, which works for root only. The profiles baseline \
+             and restricted forbid it, so the namespace must allow privileged pods (label \
+             pod-security.kubernetes.io/enforce=privileged)"
                 .to_owned(),
         );
     }
     if request.host_network {
         notes.push(
-            "the profiles baseline and restricted forbid the network of the node (hostNetwork), so the namespace must allow \
-             privileged pods (label pod-security.kubernetes.io/enforce=privileged)"
+            "the profiles baseline and restricted forbid the network of the node (hostNetwork), \
+             so the namespace must allow privileged pods (label \
+             pod-security.kubernetes.io/enforce=privileged)"
                 .to_owned(),
         );
     }

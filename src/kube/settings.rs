@@ -35,8 +35,9 @@ impl Token {
     }
 }
 
-/// Returns the variables of all ranks: those of level and network, and those that are requested, which take precedence. What
-/// depends on the ports of a node is absent: the ranks set that themselves.
+/// Returns the variables of all ranks: those of level and network, and those that are requested,
+/// which take precedence. What depends on the ports of a node is absent: the ranks set that
+/// themselves.
 pub(super) fn variables(request: &Request) -> BTreeMap<String, String> {
     let presets = request.presets();
     let set = presets.environment(&|_| None, &Vec::new);

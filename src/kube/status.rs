@@ -167,7 +167,8 @@ fn findings(
         return Ok(found.sentences);
     }
     found.add_causes(&name.to_string(), "", &deployment.message);
-    // Events say what has no pod, such as a quota, and what a pod does not know, such as a volume that cannot be mounted.
+    // Events say what has no pod, such as a quota, and what a pod does not know, such as a volume
+    // that cannot be mounted.
     let words = [
         "get",
         "events",
@@ -184,7 +185,8 @@ fn findings(
     }
     if deployment.state == JobState::Suspended {
         found.sentences.push(format!(
-            "{name}: `kubectl get workloads` shows its place in the queue of Kueue, and why it waits"
+            "{name}: `kubectl get workloads` shows its place in the queue of Kueue, and why it \
+             waits"
         ));
     }
     Ok(found.sentences)

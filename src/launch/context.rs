@@ -23,7 +23,8 @@ pub(super) struct Launch<'a> {
 
 impl Launch<'_> {
     pub(super) fn shape(&self, gpus_on_node: u32) -> StepShape {
-        // A process with several GPUs stands for as many ranks. If they do not divide evenly, the last ones stay free.
+        // A process with several GPUs stands for as many ranks. If they do not divide evenly, the
+        // last ones stay free.
         let processes = match gpus_on_node / self.request.target.gpus_per_process() {
             0 => gpus_on_node.min(1),
             processes => processes,

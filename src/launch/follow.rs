@@ -73,7 +73,8 @@ enum QueueState {
     Queued(String),
     /// The queue does not hold it: it ended some minutes ago, as long as Slurm remembers.
     Gone,
-    /// squeue failed, and why. A busy controller does not answer in time, and one that starts again not at all.
+    /// squeue failed, and why. A busy controller does not answer in time, and one that starts again
+    /// not at all.
     Unknown(String),
 }
 
@@ -98,7 +99,8 @@ fn seen(answer: Result<String, String>) -> QueueState {
     }
 }
 
-/// Reports how the job ended, from what the controller still knows of it, with the end of its output.
+/// Reports how the job ended, from what the controller still knows of it, with the end of its
+/// output.
 fn ended(job: &str) -> anyhow::Result<Code> {
     let text = facts::slurm::answer(Path::new("scontrol"), &["show", "job", "-o", job], PATIENCE)
         .unwrap_or_default();

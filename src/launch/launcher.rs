@@ -156,8 +156,9 @@ mod tests {
     fn tried(ranks: &[(u32, u32)], ok: bool, stderr: &str) -> Trial {
         let line = |(rank, size): &(u32, u32)| {
             format!(
-                "pxnbench-probe: {{\"rank\":{rank},\"size\":{size},\"node\":\"n{rank}\",\"built_with\":\"\",\"loaded\":\"\",\
-                 \"nccl\":{{\"Err\":\"none\"}},\"hardware\":null,\"gpus\":0}}\n"
+                "pxnbench-probe: \
+                 {{\"rank\":{rank},\"size\":{size},\"node\":\"n{rank}\",\"built_with\":\"\",\"\
+                 loaded\":\"\",\"nccl\":{{\"Err\":\"none\"}},\"hardware\":null,\"gpus\":0}}\n"
             )
         };
         Trial {

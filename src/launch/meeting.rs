@@ -1,5 +1,6 @@
-//! Whether ranks can meet at a port of a host: one process there holds the port open and greets, the others look whether they
-//! hear the greeting. A port that answers with something else is on another machine, or belongs to another program.
+//! Whether ranks can meet at a port of a host: one process there holds the port open and greets,
+//! the others look whether they hear the greeting. A port that answers with something else is on
+//! another machine, or belongs to another program.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -39,8 +40,8 @@ pub enum MeetingCheck {
 }
 
 impl MeetingCheck {
-    /// Holds the port open until this process ends, or looks whether it can be reached. An error is a sentence without the
-    /// name of this host.
+    /// Holds the port open until this process ends, or looks whether it can be reached. An error is
+    /// a sentence without the name of this host.
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
             MeetingCheck::Listen { port, greeting } => {
@@ -87,7 +88,8 @@ fn reach(host: &str, port: u16, greeting: &str) -> Result<(), String> {
         Ok(addresses) => addresses,
         Err(error) => {
             return Err(format!(
-                "it cannot resolve {host}, where the ranks meet ({error}). Name an address that all hosts reach: --master ADDRESS"
+                "it cannot resolve {host}, where the ranks meet ({error}). Name an address that \
+                 all hosts reach: --master ADDRESS"
             ));
         }
     };
@@ -100,8 +102,8 @@ fn reach(host: &str, port: u16, greeting: &str) -> Result<(), String> {
         }
     }
     Err(format!(
-        "it cannot reach {place}, where the ranks meet, from {}: {why}. Open the port in the firewall, or name another address \
-         of that host: --master ADDRESS:PORT",
+        "it cannot reach {place}, where the ranks meet, from {}: {why}. Open the port in the \
+         firewall, or name another address of that host: --master ADDRESS:PORT",
         placement::host_name()
     ))
 }

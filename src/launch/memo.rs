@@ -1,6 +1,6 @@
-//! What a launch has found out, for the next one of the same job: a comparison launches one step per level and block,
-//! and the nodes stay the same. It is `launch.json` in the job's folder, and holds only as long as nothing that it
-//! depends on has changed.
+//! What a launch has found out, for the next one of the same job: a comparison launches one step
+//! per level and block, and the nodes stay the same. It is `launch.json` in the job's folder, and
+//! holds only as long as nothing that it depends on has changed.
 
 use std::{fs, io::Write, path::PathBuf};
 
@@ -87,7 +87,8 @@ pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<LaunchMemo>> {
     Ok(file.filter(|file| file.key == key).map(|file| file.found))
 }
 
-/// Keeps the findings for the next launch. If they cannot be kept, that launch finds them out again.
+/// Keeps the findings for the next launch. If they cannot be kept, that launch finds them out
+/// again.
 pub(super) fn keep(launch: &Launch, found: &LaunchMemo) -> anyhow::Result<()> {
     let Some(path) = path(launch) else {
         return Ok(());

@@ -1,7 +1,8 @@
 //! `pxnbench launch`: starts a sweep, or the doctor, on all nodes of the Slurm job around it.
 //!
-//! What differs between sites is found out rather than configured: one task per node says what it runs on, and each way to
-//! start ranks is tried with two ranks before it is trusted with all, because `srun --mpi=list` also lists what cannot work.
+//! What differs between sites is found out rather than configured: one task per node says what it
+//! runs on, and each way to start ranks is tried with two ranks before it is trusted with all,
+//! because `srun --mpi=list` also lists what cannot work.
 
 mod context;
 mod follow;
@@ -46,8 +47,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Returns an error if there is no job, a node is not ready, or no way to start ranks works: a sentence that says what to
-/// edit.
+/// Returns an error if there is no job, a node is not ready, or no way to start ranks works: a
+/// sentence that says what to edit.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
     let job = SlurmJob::from(&env::var)
         .map_err(|why| Failure::on_all_ranks(Code::Launch, why))?
@@ -71,12 +72,14 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
 }
 
 fn outside() -> anyhow::Error {
-    let what = "this is not a Slurm job (SLURM_JOB_ID is not set). Use sbatch slurm/pxn_aggressive.sbatch, or run launch \
-                inside salloc. Without Slurm, name hosts with --hosts, or run mpirun -np N pxnbench …";
+    let what = "this is not a Slurm job (SLURM_JOB_ID is not set). Use sbatch \
+                slurm/pxn_aggressive.sbatch, or run launch inside salloc. Without Slurm, name \
+                hosts with --hosts, or run mpirun -np N pxnbench …";
     Failure::on_all_ranks(Code::Launch, what)
 }
 
-/// Refuses to run as one of several processes: `srun -n 8 pxnbench launch` would start eight sweeps.
+/// Refuses to run as one of several processes: `srun -n 8 pxnbench launch` would start eight
+/// sweeps.
 fn refuse_many(env: Env) -> anyhow::Result<()> {
     let tasks = ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"]
         .iter()
@@ -84,7 +87,8 @@ fn refuse_many(env: Env) -> anyhow::Result<()> {
     match tasks {
         Some(tasks) if tasks > 1 => {
             let what = format!(
-                "launch was itself started {tasks} times: call it once, without srun; it starts the ranks"
+                "launch was itself started {tasks} times: call it once, without srun; it starts \
+                 the ranks"
             );
             Err(Failure::on_all_ranks(Code::Launch, what))
         }
@@ -92,8 +96,8 @@ fn refuse_many(env: Env) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the container of the ranks. The job's variables are named one by one, because otherwise those of the image
-/// would take precedence over the level.
+/// Returns the container of the ranks. The job's variables are named one by one, because otherwise
+/// those of the image would take precedence over the level.
 fn container(asked: &ContainerRequest, env: Env) -> anyhow::Result<Container> {
     let here = std::env::current_dir()?.display().to_string();
     let program = std::env::current_exe()?;
@@ -184,8 +188,8 @@ impl Launch<'_> {
         );
         if shape.nodes == 1 && self.request.target.is_sweep() {
             say!(
-                "pxnbench: PXN is impossible on one node: it relays between nodes, so all levels behave the same here; \
-                 request -N 2 or more"
+                "pxnbench: PXN is impossible on one node: it relays between nodes, so all levels \
+                 behave the same here; request -N 2 or more"
             );
         }
     }

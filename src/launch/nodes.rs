@@ -1,5 +1,5 @@
-//! Whether every node is ready: one task on each says what it runs on, before ranks are started whose failure would tell
-//! less.
+//! Whether every node is ready: one task on each says what it runs on, before ranks are started
+//! whose failure would tell less.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -84,7 +84,8 @@ fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     let why = tried.why("it did not answer");
     if why.contains("--container-image") {
         let what = format!(
-            "Slurm lacks pyxis here, which is needed to run containers: {why}. Use a template without a container"
+            "Slurm lacks pyxis here, which is needed to run containers: {why}. Use a template \
+             without a container"
         );
         return Failure::on_all_ranks(Code::Launch, what);
     }
@@ -101,7 +102,8 @@ fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     )
 }
 
-/// Checks that all nodes load the same MPI. If it is not the one of the build, a remark says so: it may still fit.
+/// Checks that all nodes load the same MPI. If it is not the one of the build, a remark says so: it
+/// may still fit.
 fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
     let first = &reports[0];
     if let Some(other) = reports.iter().find(|report| report.loaded != first.loaded) {
@@ -126,7 +128,8 @@ fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
     Ok(if differs { vec![remark] } else { Vec::new() })
 }
 
-/// Returns the first word of `name` that looks like a version, to its second number: `Open MPI v4.1.4` is 4.1.
+/// Returns the first word of `name` that looks like a version, to its second number:
+/// `Open MPI v4.1.4` is 4.1.
 fn version(name: &str) -> Option<String> {
     let numbers = name
         .split(|c: char| !c.is_ascii_digit() && c != '.')
@@ -161,7 +164,8 @@ fn nccl(reports: &[Report]) -> anyhow::Result<()> {
     };
     match found.iter().find(|(_, other)| other.0 != first.0) {
         Some((other_node, other)) => fail(format!(
-            "{node} has NCCL {} ({}) but {other_node} has NCCL {} ({}): all nodes need the same NCCL",
+            "{node} has NCCL {} ({}) but {other_node} has NCCL {} ({}): all nodes need the same \
+             NCCL",
             first.0, first.1, other.0, other.1
         )),
         None => {

@@ -1,4 +1,5 @@
-//! The run, and what its end means: the launcher's exit status, what the ranks wrote down, and who died.
+//! The run, and what its end means: the launcher's exit status, what the ranks wrote down, and who
+//! died.
 
 use std::{
     io::{self, Write},
@@ -127,9 +128,9 @@ impl WrittenEnd<'_> {
     }
 }
 
-/// Returns the exit code. What the run wrote down counts more than the launcher's status, which some launchers replace by
-/// their own. But a rank that a signal killed wrote nothing, and those that were stopped because of it report a stop that
-/// was requested.
+/// Returns the exit code. What the run wrote down counts more than the launcher's status, which
+/// some launchers replace by their own. But a rank that a signal killed wrote nothing, and those
+/// that were stopped because of it report a stop that was requested.
 pub(super) fn verdict(
     ended: &process::LauncherEnd,
     written: &WrittenEnd,
@@ -160,18 +161,21 @@ pub(super) fn verdict(
     }
 }
 
-/// Returns the sentence on a rank that a signal ended or a node that vanished, if that is what ended the run.
+/// Returns the sentence on a rank that a signal ended or a node that vanished, if that is what
+/// ended the run.
 fn loss(ended: &process::LauncherEnd, written: &WrittenEnd) -> Option<String> {
     let own = written.run.map(|end| end.name);
     let may_be_lost = match own {
-        // Ranks that MPI_Abort took along are killed too: then the first who was is not the one to blame.
+        // Ranks that MPI_Abort took along are killed too: then the first who was is not the one to
+        // blame.
         None => ended.lost_first,
         // Those that live report a stop, or which one they lost.
         Some(code) => matches!(code, Code::Fine | Code::Stopped | Code::Launch),
     };
     if let Some(node) = &ended.lost_node {
         return Some(format!(
-            "{node} vanished with its ranks, which ended the run: the node failed, or the network to it. Finished cases are kept"
+            "{node} vanished with its ranks, which ended the run: the node failed, or the network \
+             to it. Finished cases are kept"
         ));
     }
     let lost = ended.lost.as_ref()?;
@@ -182,7 +186,8 @@ fn loss(ended: &process::LauncherEnd, written: &WrittenEnd) -> Option<String> {
     }
     let why = clause.map_or(String::new(), |clause| format!("; {clause}"));
     Some(format!(
-        "rank {} on {} was ended by a signal ({}), which ended the run{why}; finished cases are kept",
+        "rank {} on {} was ended by a signal ({}), which ended the run{why}; finished cases are \
+         kept",
         lost.rank, lost.node, lost.by
     ))
 }
@@ -279,7 +284,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             format!(
-                "rank 5 on node3 was ended by a signal (Killed), which ended the run; {why}; finished cases are kept"
+                "rank 5 on node3 was ended by a signal (Killed), which ended the run; {why}; \
+                 finished cases are kept"
             )
         );
     }

@@ -1,5 +1,5 @@
-//! `pxnbench probe`: what a process that `pxnbench launch` starts on trial says of itself. Hidden: a line of JSON a
-//! process.
+//! `pxnbench probe`: what a process that `pxnbench launch` starts on trial says of itself. Hidden:
+//! a line of JSON a process.
 
 use std::{
     io::{Read, Write},
@@ -24,7 +24,8 @@ use crate::{
 /// What the line begins with, so that it is found among what others print.
 const MARK: &str = "pxnbench-probe: ";
 
-/// A launch waits no longer than this for MPI to start on two ranks, so the ranks end themselves a little earlier.
+/// A launch waits no longer than this for MPI to start on two ranks, so the ranks end themselves a
+/// little earlier.
 const MPI_STARTS: Duration = Duration::from_secs(40);
 
 /// How long a port is held open for the other hosts, if nobody ends it before.

@@ -57,8 +57,8 @@ impl Trial {
     }
 }
 
-/// Returns the command as a child that signals reach through this process only, in an environment that describes the job but not
-/// the step around this process.
+/// Returns the command as a child that signals reach through this process only, in an environment
+/// that describes the job but not the step around this process.
 fn command(words: &[String], inside_step: bool) -> Command {
     let mut command = Command::new(&words[0]);
     command
@@ -140,7 +140,8 @@ pub(super) fn try_out(
     })
 }
 
-/// Waits for the end of `child`. Ends it, and returns nothing, after `limit`, on a signal, and once its output `is_endless`.
+/// Waits for the end of `child`. Ends it, and returns nothing, after `limit`, on a signal, and once
+/// its output `is_endless`.
 fn wait_or_end(
     child: &mut Child,
     limit: Duration,
@@ -162,7 +163,8 @@ fn wait_or_end(
 
 fn prints_without_end(program: &str) -> anyhow::Error {
     let what = format!(
-        "{program} prints without end: more than {} came. Check whether it is a wrapper that is broken: run {program} --version",
+        "{program} prints without end: more than {} came. Check whether it is a wrapper that is \
+         broken: run {program} --version",
         Bytes(child::MOST_BYTES)
     );
     Failure::on_all_ranks(Code::Launch, what)
@@ -237,7 +239,8 @@ fn number(status: ExitStatus) -> i32 {
         .unwrap_or(1)
 }
 
-/// Passes lines on as they come, on a thread of its own, and notes what they say. Tells when the last one has come.
+/// Passes lines on as they come, on a thread of its own, and notes what they say. Tells when the
+/// last one has come.
 fn listen(stderr: impl Read + Send + 'static, said: Arc<Mutex<LauncherEnd>>) -> mpsc::Receiver<()> {
     let (sender, all_is_said) = mpsc::channel();
     thread::spawn(move || {
@@ -275,7 +278,8 @@ impl LauncherEnd {
     }
 }
 
-/// Returns the line of `stderr` that says most: the loader's, else the first of this program, else of the launcher.
+/// Returns the line of `stderr` that says most: the loader's, else the first of this program, else
+/// of the launcher.
 pub(super) fn telling(stderr: &str) -> Option<&str> {
     let lines = || {
         stderr

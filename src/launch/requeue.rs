@@ -1,4 +1,5 @@
-//! A job that runs again: requeued because its time was up, or restarted by Slurm. Its sweep continues where it stopped.
+//! A job that runs again: requeued because its time was up, or restarted by Slurm. Its sweep
+//! continues where it stopped.
 
 use std::{
     ffi::OsString,
@@ -19,8 +20,8 @@ const ASKED: &str = "PXN_REQUEUE";
 /// How long the controller may take to requeue a job, whose time is up anyway.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns, in a restarted job, the folder of the latest run of the same sweep. The number of the step, which else names the folder,
-/// may be another one now.
+/// Returns, in a restarted job, the folder of the latest run of the same sweep. The number of the
+/// step, which else names the folder, may be another one now.
 pub(super) fn earlier(launch: &Launch, folder: &RunFolder) -> Option<PathBuf> {
     if launch.job.restarts == 0 || !folder.is_jobs() {
         return None;
@@ -33,7 +34,8 @@ pub(super) fn earlier(launch: &Launch, folder: &RunFolder) -> Option<PathBuf> {
     path.parent().map(Path::to_owned)
 }
 
-/// Returns whether `command`, the program's name with its arguments, is the sweep of `arguments` or one that continued it.
+/// Returns whether `command`, the program's name with its arguments, is the sweep of `arguments` or
+/// one that continued it.
 fn is_same(command: &[String], arguments: &[OsString]) -> bool {
     let Some(rest) = command.get(1..) else {
         return false;
@@ -47,8 +49,8 @@ fn is_same(command: &[String], arguments: &[OsString]) -> bool {
     is(rest) || matches!(rest, [first @ .., out, _] if out == "--out" && is(first))
 }
 
-/// Puts the job into the queue again if the user wants that and the run was stopped because its time was up: Slurm
-/// does not do so by itself after a time limit.
+/// Puts the job into the queue again if the user wants that and the run was stopped because its
+/// time was up: Slurm does not do so by itself after a time limit.
 pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result<()> {
     let time_is_up = run
         .end
@@ -67,7 +69,10 @@ pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result
         PATIENCE,
     );
     asked.map(|_| ()).map_err(|why| {
-        let what = format!("job {job} cannot be requeued: {why}; submit it again, with --resume and this run's --out");
+        let what = format!(
+            "job {job} cannot be requeued: {why}; submit it again, with --resume and this run's \
+             --out"
+        );
         Failure::on_all_ranks(Code::Launch, what)
     })
 }

@@ -102,7 +102,8 @@ impl CountedRows {
     }
 }
 
-/// Returns one line for a reader: what was measured, on what, how it ended, and where the results are.
+/// Returns one line for a reader: what was measured, on what, how it ended, and where the results
+/// are.
 pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
     let hosts: BTreeMap<u32, &str> = run
         .processes

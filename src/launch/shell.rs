@@ -28,8 +28,9 @@ pub(super) fn quoted(word: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Returns whether no shell changes `word`. More words are than shlex knows of: options with a value are easier to read as
-/// they are. Some shells expand a word that begins with one of the signs.
+/// Returns whether no shell changes `word`. More words are than shlex knows of: options with a
+/// value are easier to read as they are. Some shells expand a word that begins with one of the
+/// signs.
 fn is_plain(word: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     !word.is_empty() && !word.starts_with(['=', '%']) && word.chars().all(is_plain)

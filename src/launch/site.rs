@@ -17,7 +17,8 @@ pub(super) const MPI_TYPE: &str = "PXNBENCH_MPI=";
 /// What a site starts from.
 const EXAMPLE: &str = include_str!("../../slurm/site.conf.example");
 
-/// Returns the line to edit that holds `what`, in words: of the file that was sourced, else of the example that it is made from.
+/// Returns the line to edit that holds `what`, in words: of the file that was sourced, else of the
+/// example that it is made from.
 pub(super) fn line(what: &str) -> String {
     let files = [
         std::env::var_os("PXNBENCH_SITE").map(PathBuf::from),

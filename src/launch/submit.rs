@@ -1,7 +1,7 @@
 //! `pxnbench submit`: a template as a job, for people who do not want to edit files.
 //!
-//! What is submitted is one of the templates with the options of `sbatch` that were requested. The program in the job is
-//! this one.
+//! What is submitted is one of the templates with the options of `sbatch` that were requested. The
+//! program in the job is this one.
 
 use std::{
     ffi::OsString,
@@ -105,17 +105,20 @@ impl Submission {
             return Ok(());
         }
         let what = if gpus == 0 {
-            "--gpus-per-node 0 leaves no GPU for --backend nccl. Ask for GPUs, or use --backend host".to_owned()
+            "--gpus-per-node 0 leaves no GPU for --backend nccl. Ask for GPUs, or use --backend \
+             host"
+                .to_owned()
         } else {
             format!(
-                "each process uses {needed} GPUs (-t times -g), but the job asks for {gpus} per node. Use fewer per process, \
-                 or set --gpus-per-node to at least {needed}"
+                "each process uses {needed} GPUs (-t times -g), but the job asks for {gpus} per \
+                 node. Use fewer per process, or set --gpus-per-node to at least {needed}"
             )
         };
         Err(Failure::on_all_ranks(Code::Usage, what))
     }
 
-    /// Returns how many GPUs per node the job asks for; `None` if another option of sbatch asks for them.
+    /// Returns how many GPUs per node the job asks for; `None` if another option of sbatch asks for
+    /// them.
     fn gpus(&self) -> Option<u32> {
         if let Some(gpus) = &self.gpus_per_node {
             return Some(gpus.count);
@@ -169,7 +172,8 @@ impl Submission {
             return follow::to_the_end(&job);
         }
         say!(
-            "pxnbench: submitted as job {job}; `squeue -j {job}` shows its state, and its output goes to a file named after it"
+            "pxnbench: submitted as job {job}; `squeue -j {job}` shows its state, and its output \
+             goes to a file named after it"
         );
         print_line!("{job}")?;
         Ok(Code::Fine)
@@ -188,7 +192,8 @@ impl Submission {
         if let Some(home) = home(&program) {
             command.env("PXNBENCH_HOME", home);
         }
-        // A job that is submitted from inside a job inherits what describes the outer one, and fails by it.
+        // A job that is submitted from inside a job inherits what describes the outer one, and
+        // fails by it.
         std::env::vars()
             .filter(|(name, _)| name.starts_with("SLURM_") && name != "SLURM_CONF")
             .for_each(|(name, _)| {
@@ -213,11 +218,13 @@ impl Submission {
             .to_owned())
     }
 
-    /// Returns the message for a job that Slurm refuses because of `why`: what was requested, and how to change it.
+    /// Returns the message for a job that Slurm refuses because of `why`: what was requested, and
+    /// how to change it.
     fn refused(&self, why: &str) -> String {
         if UNREACHABLE.iter().any(|words| why.contains(words)) {
             return format!(
-                "Slurm does not answer: {why}. Submit on a login node of the cluster, or use mpirun"
+                "Slurm does not answer: {why}. Submit on a login node of the cluster, or use \
+                 mpirun"
             );
         }
         let given = self.sbatch_options();
@@ -232,9 +239,10 @@ impl Submission {
         }
         let asked: Vec<String> = given.into_iter().chain(asked).collect();
         format!(
-            "Slurm refuses the job: {why}. It requested {}. Change that with --nodes, --gpus-per-node (0 requests none, and \
-             measures host memory), --partition, --account, --time, or --sbatch=OPTION for any other option of sbatch; \
-             `sinfo -o '%P %D %G %l'` lists what the partitions have",
+            "Slurm refuses the job: {why}. It requested {}. Change that with --nodes, \
+             --gpus-per-node (0 requests none, and measures host memory), --partition, --account, \
+             --time, or --sbatch=OPTION for any other option of sbatch; `sinfo -o '%P %D %G %l'` \
+             lists what the partitions have",
             asked.join(" ")
         )
     }
@@ -247,7 +255,8 @@ const UNREACHABLE: [&str; 3] = [
     "Unable to process configuration",
 ];
 
-/// Writes the script to a temporary file, since a script on sbatch's standard input takes no arguments.
+/// Writes the script to a temporary file, since a script on sbatch's standard input takes no
+/// arguments.
 fn write(name: &str, script: &str) -> anyhow::Result<NamedTempFile> {
     let made = tempfile::Builder::new()
         .prefix(&format!("pxn_{name}."))
@@ -266,8 +275,8 @@ fn write(name: &str, script: &str) -> anyhow::Result<NamedTempFile> {
     })
 }
 
-/// Returns the folder of pxnbench, which holds `slurm/`: the checkout if the program is in its `target/release`, or
-/// `share/pxnbench` if it is installed.
+/// Returns the folder of pxnbench, which holds `slurm/`: the checkout if the program is in its
+/// `target/release`, or `share/pxnbench` if it is installed.
 fn home(program: &Path) -> Option<PathBuf> {
     let mut above = program.ancestors().skip(2);
     let installed = above.next()?.join("share/pxnbench");
@@ -307,7 +316,10 @@ mod tests {
     #[test]
     fn a_refused_job_says_what_it_asked_for_and_how_to_change_it() {
         let text = submission(None, &["--partition=gpu"]).refused("no such node");
-        assert!(text.contains("refuses the job: no such node. It requested --partition=gpu --nodes=2 (the template's) "));
+        assert!(text.contains(
+            "refuses the job: no such node. It requested --partition=gpu --nodes=2 (the \
+             template's) "
+        ));
         assert!(
             text.contains("--gpus-per-node=8 (the template's)"),
             "{text}"

@@ -63,7 +63,8 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// Returns the prefixes of the variables that count: NCCL's, and those of libraries below it whose names are audited.
+/// Returns the prefixes of the variables that count: NCCL's, and those of libraries below it whose
+/// names are audited.
 fn prefixes() -> impl Iterator<Item = &'static str> {
     let retired = known_names::retired()
         .iter()

@@ -5,9 +5,9 @@
 //! `slurm/levels.toml`, compiled in by [`table`], is the only source. A [`Preset`] turns into
 //! environment settings; [`conf`] knows what is in force when files set variables too, [`evidence`]
 //! which presets that amounts to over all ranks, [`conflict`] which combinations crash NCCL or keep
-//! it from using PXN, [`audit`] what else is wrong with the settings, and [`recipe`] what a file would
-//! set. Nothing here sets or reads anything: NCCL reads each variable once per process, so `main.rs` sets them before MPI and
-//! NCCL start.
+//! it from using PXN, [`audit`] what else is wrong with the settings, and [`recipe`] what a file
+//! would set. Nothing here sets or reads anything: NCCL reads each variable once per process, so
+//! `main.rs` sets them before MPI and NCCL start.
 
 pub mod audit;
 pub mod conf;

@@ -79,7 +79,8 @@ pub const PATH_VARIABLES: [PathVariable; 16] = [
     file("NCCL_HOME", false, "pxnbench loads the system's libnccl instead"),
 ];
 
-/// Returns the plugins that a value names: none for `none`, and for one that is part of the program.
+/// Returns the plugins that a value names: none for `none`, and for one that is part of the
+/// program.
 pub fn plugin_names(value: &str) -> impl Iterator<Item = &str> {
     let is_none = value.eq_ignore_ascii_case("none");
     let names = value

@@ -156,7 +156,8 @@ impl Preset {
             Some(kind) => {
                 let preset = &self.name;
                 format!(
-                    "# {name}: the active {kind} ports of each node; `pxnbench --network {preset}` sets it"
+                    "# {name}: the active {kind} ports of each node; `pxnbench --network \
+                     {preset}` sets it"
                 )
             }
         }

@@ -18,7 +18,8 @@ fn title(axis: Axis) -> &'static str {
         }
         Axis::Resources => "Resources (--resources): how many channels NCCL may use.",
         Axis::Network => {
-            "Networks (--network): which transport NCCL is asked to use. One that cannot work here is refused."
+            "Networks (--network): which transport NCCL is asked to use. One that cannot work here \
+             is refused."
         }
     }
 }

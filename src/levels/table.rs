@@ -232,7 +232,8 @@ mod tests {
             [
                 "none: ",
                 "lean: NCCL_MAX_CTAS=8 NCCL_MAX_P2P_NCHANNELS=8",
-                "standard: NCCL_MIN_CTAS= NCCL_MAX_CTAS= NCCL_MIN_P2P_NCHANNELS= NCCL_MAX_P2P_NCHANNELS=",
+                "standard: NCCL_MIN_CTAS= NCCL_MAX_CTAS= NCCL_MIN_P2P_NCHANNELS= \
+                 NCCL_MAX_P2P_NCHANNELS=",
                 "large: NCCL_MIN_CTAS=32 NCCL_MIN_P2P_NCHANNELS=64",
             ]
         );
@@ -332,7 +333,8 @@ mod tests {
         assert_eq!(
             lines("off"),
             [
-                "export NCCL_PXN_DISABLE=\"${NCCL_PXN_DISABLE-1}\"  # no relay, neither for rings and trees nor for send/recv"
+                "export NCCL_PXN_DISABLE=\"${NCCL_PXN_DISABLE-1}\"  # no relay, neither for rings \
+                 and trees nor for send/recv"
             ]
         );
         assert!(lines("default")[0].starts_with("# level default sets nothing"));

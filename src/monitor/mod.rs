@@ -1,4 +1,5 @@
-//! The GPUs of this node, live: samples as a table, as CSV or as JSON, until it is enough or a signal comes.
+//! The GPUs of this node, live: samples as a table, as CSV or as JSON, until it is enough or a
+//! signal comes.
 
 mod table;
 
@@ -51,7 +52,8 @@ const SIGNAL_TICK: Duration = Duration::from_millis(20);
 /// Shows samples until enough are shown, a signal comes, or nobody reads them.
 ///
 /// # Errors
-/// Returns an error if there is no GPU, or not the one that was requested, or if stdout cannot be written.
+/// Returns an error if there is no GPU, or not the one that was requested, or if stdout cannot be
+/// written.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
     let mut probe = Probe::open(PcieQuery::MayBlock).map_err(|why| nothing(&why))?;
     choose(&mut probe, &request.gpus)?;
@@ -61,7 +63,8 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     // Somebody who has seen enough presses Ctrl-C: that is no failure.
     abort::set_final_code(Code::Fine);
     let started = Instant::now();
-    // Rates are differences, so that the first sample has none. It also shows what this GPU or driver does not know.
+    // Rates are differences, so that the first sample has none. It also shows what this GPU or
+    // driver does not know.
     probe.sample();
     for gap in probe.gaps().sentences() {
         note!("pxnbench: {gap}");
@@ -106,7 +109,8 @@ fn choose(probe: &mut Probe, asked: &[String]) -> anyhow::Result<()> {
                 .map(|gpu| gpu.index.to_string())
                 .collect();
             let what = format!(
-                "--gpu {}: there is no such GPU. Name one by its number ({}), its UUID or its PCI address",
+                "--gpu {}: there is no such GPU. Name one by its number ({}), its UUID or its PCI \
+                 address",
                 name.escape_debug(),
                 numbers.join(", ")
             );

@@ -1,9 +1,11 @@
-//! The environment variables that a libnccl knows. It has no function that tells, so its file is searched for their names.
+//! The environment variables that a libnccl knows. It has no function that tells, so its file is
+//! searched for their names.
 //!
-//! Every name that NCCL reads is a string in its read-only data, so only that section is read: a few hundred kilobytes of a
-//! file of several hundred megabytes. Strings may be adjacent there: a name may directly follow the last letter of another
-//! string. So every text that starts with `NCCL_` and ends in a zero byte is a name, wherever it begins. That finds all names
-//! that NCCL reads, and a few others.
+//! Every name that NCCL reads is a string in its read-only data, so only that section is read: a
+//! few hundred kilobytes of a file of several hundred megabytes. Strings may be adjacent there: a
+//! name may directly follow the last letter of another string. So every text that starts with
+//! `NCCL_` and ends in a zero byte is a name, wherever it begins. That finds all names that NCCL
+//! reads, and a few others.
 
 use std::{collections::BTreeSet, fmt::Display, fs::File, path::Path};
 
@@ -34,8 +36,8 @@ pub fn known_to(library: &Path) -> anyhow::Result<BTreeSet<String>> {
     }
 }
 
-/// Returns the CUDA that the library in this file is built for, from its own `NCCL version 2.28.3+cuda12.9`; `None` if it does
-/// not say so.
+/// Returns the CUDA that the library in this file is built for, from its own
+/// `NCCL version 2.28.3+cuda12.9`; `None` if it does not say so.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, or is not a 64-bit ELF file.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Code, Failure};
 
-/// Its possible paths, relative to the folder of the program: in a build, in a build for tests, and as `scripts/install.sh`
-/// installs it.
+/// Its possible paths, relative to the folder of the program: in a build, in a build for tests, and
+/// as `scripts/install.sh` installs it.
 const PLACES: [&str; 3] = [
     "libnccl_net_pxnbench.so",
     "deps/libnccl_net_pxnbench.so",
@@ -29,8 +29,8 @@ pub fn find(program: &Path) -> anyhow::Result<PathBuf> {
         Failure::on_all_ranks(
             Code::Usage,
             format!(
-                "{} has no plugin for rehearsals beside it, nor in ../lib/pxnbench. cargo build --release builds it, and \
-                 scripts/install.sh installs it.",
+                "{} has no plugin for rehearsals beside it, nor in ../lib/pxnbench. cargo build \
+                 --release builds it, and scripts/install.sh installs it.",
                 program.display()
             ),
         )

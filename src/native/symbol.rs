@@ -33,8 +33,8 @@ impl<F: Copy> Symbol<F> {
         name: &'static str,
         since: &'static str,
     ) -> Symbol<F> {
-        // SAFETY: the caller guarantees that `F` is the function's type. The pointer outlives the library's handle
-        // because the libraries of this program are never unloaded.
+        // SAFETY: the caller guarantees that `F` is the function's type. The pointer outlives the
+        // library's handle because the libraries of this program are never unloaded.
         let function = unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol);
         Symbol {
             name,
@@ -64,7 +64,8 @@ pub(super) struct Missing {
     pub(super) since: &'static str,
 }
 
-/// Declares a table of C functions, one per line: `field: "cName" since "1.2", fn(arguments) -> result;`.
+/// Declares a table of C functions, one per line:
+/// `field: "cName" since "1.2", fn(arguments) -> result;`.
 macro_rules! symbols {
     ($(#[$doc:meta])* $table:ident {
         $($field:ident: $name:literal since $since:literal, fn($($arg:ty),*) -> $result:ty;)*
@@ -80,7 +81,8 @@ macro_rules! symbols {
             /// # Safety
             /// `library` is the one whose header the table is made from.
             pub(super) unsafe fn find(library: &Library) -> $table {
-                // SAFETY: the caller guarantees that the library is the right one, and the table has its header's types.
+                // SAFETY: the caller guarantees that the library is the right one, and the table
+                // has its header's types.
                 unsafe { $table { $($field: Symbol::find(library, $name, $since),)* } }
             }
 
@@ -104,8 +106,8 @@ pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: dladdr only compares the address, and writes to the structure given; the name it gives is null or the
-    // dynamic loader's own, for as long as the library is loaded.
+    // SAFETY: dladdr only compares the address, and writes to the structure given; the name it
+    // gives is null or the dynamic loader's own, for as long as the library is loaded.
     let name = unsafe {
         (libc::dladdr(address, &mut info) != 0)
             .then(|| text(info.dli_fname))
@@ -118,7 +120,8 @@ pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
 /// Returns a C string of a library; `None` if it is null.
 ///
 /// # Safety
-/// `string` is null, or ends in a zero byte and lives as long as its library, which is never unloaded.
+/// `string` is null, or ends in a zero byte and lives as long as its library, which is never
+/// unloaded.
 pub(super) unsafe fn text(string: *const c_char) -> Option<&'static CStr> {
     // SAFETY: the caller guarantees it.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })

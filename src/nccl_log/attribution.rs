@@ -1,6 +1,6 @@
-//! To which communicator a line belongs. Lines about connections do not name theirs. It follows from the process, from the
-//! ranks that the line names, and from what the same thread logged before. If that leaves several, the line counts for no
-//! communicator in particular.
+//! To which communicator a line belongs. Lines about connections do not name theirs. It follows
+//! from the process, from the ranks that the line names, and from what the same thread logged
+//! before. If that leaves several, the line counts for no communicator in particular.
 
 use std::collections::HashMap;
 
@@ -85,7 +85,8 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// Adds `event` of a communicator, which `line` tells; `head` is the text before the line's header.
+    /// Adds `event` of a communicator, which `line` tells; `head` is the text before the line's
+    /// header.
     pub(super) fn add_event(
         &mut self,
         event: CommEvent,
@@ -133,8 +134,8 @@ impl Attribution {
         communicator
     }
 
-    /// Identifies a communicator without an id (before 2.14) by its size and by how many of this size came before it. A rank
-    /// that another process has already is one of another communicator.
+    /// Identifies a communicator without an id (before 2.14) by its size and by how many of this
+    /// size came before it. A rank that another process has already is one of another communicator.
     fn identify_without_id(&mut self, process: usize, view: &CommView) -> u64 {
         let order = self.processes[process].count_alike(view);
         let claim = hashed((view.ranks, order, view.rank));
@@ -188,7 +189,8 @@ impl Attribution {
         }
     }
 
-    /// Makes `communicator` the current one of a thread. Sends that no line explained stay with the one before it.
+    /// Makes `communicator` the current one of a thread. Sends that no line explained stay with the
+    /// one before it.
     fn enter(&mut self, at: usize, communicator: usize) {
         let thread = &mut self.threads[at];
         if let Some(before) = thread.current.replace(communicator)
@@ -208,8 +210,8 @@ impl Attribution {
         self.communicators[communicator].has_collnet = true;
     }
 
-    /// Adds a message that rings are connected. One that fits several communicators and reports no PXN says nothing, because
-    /// it may come from a communicator on one node.
+    /// Adds a message that rings are connected. One that fits several communicators and reports no
+    /// PXN says nothing, because it may come from a communicator on one node.
     pub(super) fn add_rings(&mut self, head: &[u8], numbers: Option<RingNumbers>) {
         let at = self.thread(head);
         self.process_of(at).note_progress();
@@ -266,8 +268,8 @@ impl Attribution {
         thread
     }
 
-    /// Returns a number that stands for the host of the process that `head` names. A process that does not name its host
-    /// counts as a host of its own.
+    /// Returns a number that stands for the host of the process that `head` names. A process that
+    /// does not name its host counts as a host of its own.
     pub(super) fn host(&mut self, head: &[u8]) -> u64 {
         let at = self.thread(head);
         let thread = &self.threads[at];
@@ -329,8 +331,8 @@ impl Attribution {
         communicator
     }
 
-    /// Returns the communicator of a message that names no rank: the one whose connections came before it, or the only one
-    /// that fits.
+    /// Returns the communicator of a message that names no rank: the one whose connections came
+    /// before it, or the only one that fits.
     fn locate_for_message(&self, at: usize, spans_nodes: bool) -> Option<usize> {
         let thread = &self.threads[at];
         if thread.current.is_some() {
@@ -348,8 +350,9 @@ impl Attribution {
         )
     }
 
-    /// Chooses among the communicators of a process: the one that the thread is making, the one whose connections it is
-    /// making, or the only one. Communicators of one shape count as one, because the verdict on them is the same.
+    /// Chooses among the communicators of a process: the one that the thread is making, the one
+    /// whose connections it is making, or the only one. Communicators of one shape count as one,
+    /// because the verdict on them is the same.
     fn choose(&self, at: usize, sought: Sought) -> Option<usize> {
         let thread = &self.threads[at];
         let mut fitting = None;
@@ -420,8 +423,8 @@ impl Attribution {
     }
 }
 
-/// Leaves out the unknown communicator if it is no other than the only known one, or if it tells nothing that the known ones
-/// do not.
+/// Leaves out the unknown communicator if it is no other than the only known one, or if it tells
+/// nothing that the known ones do not.
 fn join_unknown(mut all: Vec<Communicator>) -> Vec<Communicator> {
     let unknown = all.remove(UNKNOWN);
     if let [only] = &mut all[..]

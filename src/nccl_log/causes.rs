@@ -11,8 +11,8 @@ struct Blocker {
     decides: fn(&Communicator, &LogFacts) -> bool,
 }
 
-/// All of them, ordered so that the remedy of the first can help: what rules PXN out on any network precedes what is wrong
-/// with this one.
+/// All of them, ordered so that the remedy of the first can help: what rules PXN out on any network
+/// precedes what is wrong with this one.
 const BLOCKERS: &[Blocker] = &[
     Blocker {
         reason: Reason::NcclTooOld,
@@ -59,7 +59,8 @@ const BLOCKERS: &[Blocker] = &[
 /// Levels of P2P that exclude NVLink.
 const P2P_OFF_LEVELS: [&str; 2] = ["LOC", "0"];
 
-/// Blockers under which NCCL plans graphs without PXN, perhaps with NICs that are too far away for GPUDirect RDMA.
+/// Blockers under which NCCL plans graphs without PXN, perhaps with NICs that are too far away for
+/// GPUDirect RDMA.
 const CHANGES_GRAPHS: [Reason; 4] = [
     Reason::PxnOff,
     Reason::PluginTooOld,
@@ -67,7 +68,8 @@ const CHANGES_GRAPHS: [Reason; 4] = [
     Reason::P2pOff,
 ];
 
-/// Finds what is sure to rule PXN out for all traffic of `communicator`, also if the log has no connection.
+/// Finds what is sure to rule PXN out for all traffic of `communicator`, also if the log has no
+/// connection.
 pub(super) fn find_deciding(communicator: &Communicator, facts: &LogFacts) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for blocker in BLOCKERS {
@@ -117,7 +119,8 @@ pub(super) fn find_collective_causes(communicator: &Communicator, facts: &LogFac
     causes
 }
 
-/// Finds what keeps any traffic from being relayed. `has_gpudirect` tells whether a send of the traffic has GPUDirect RDMA.
+/// Finds what keeps any traffic from being relayed. `has_gpudirect` tells whether a send of the
+/// traffic has GPUDirect RDMA.
 fn find_common_causes(
     communicator: &Communicator,
     facts: &LogFacts,
@@ -135,8 +138,9 @@ fn find_common_causes(
     if !is_p2p_off && !paths.gpus.is_empty() && !paths.gpus.has(PathTypes::NVL) {
         causes.push(Reason::NoNvlink);
     }
-    // A PXN path to a NIC shows that GPUDirect works for some GPU. Without PXN a graph may use NICs that are too far away
-    // for GPUDirect, which then is a consequence and no cause, unless no NIC has it.
+    // A PXN path to a NIC shows that GPUDirect works for some GPU. Without PXN a graph may use NICs
+    // that are too far away for GPUDirect, which then is a consequence and no cause, unless no NIC
+    // has it.
     let has_other_graph = causes.iter().any(|cause| CHANGES_GRAPHS.contains(cause));
     let may_lack_gpudirect = !has_other_graph || facts.network.lacks_gpudirect();
     let has_pxn_path = paths.nics.has(PathTypes::PXN);
@@ -153,7 +157,8 @@ fn has_no_pxn(communicator: &Communicator, facts: &LogFacts) -> bool {
     has_old_lines || facts.network.is_older_than_pxn()
 }
 
-/// Returns whether PXN is off in the processes of `communicator`, or in all that say so if its own do not.
+/// Returns whether PXN is off in the processes of `communicator`, or in all that say so if its own
+/// do not.
 fn is_pxn_off(communicator: &Communicator, facts: &LogFacts) -> bool {
     match communicator.pxn_off {
         Some(is_off) => is_off,

@@ -82,7 +82,8 @@ pub(super) struct Communicator {
     pub(super) local: u64,
     /// Whether collectives go through the network's own reduction.
     pub(super) has_collnet: bool,
-    /// Whether its processes read `NCCL_PXN_DISABLE` as 1; `None` if none of them says what it read.
+    /// Whether its processes read `NCCL_PXN_DISABLE` as 1; `None` if none of them says what it
+    /// read.
     pub(super) pxn_off: Option<bool>,
     /// The line that tells its size.
     pub(super) size_line: Option<String>,
@@ -120,7 +121,8 @@ impl Communicator {
         }
     }
 
-    /// Adds a connection. Sends of collectives are counted by the caller, who learns later what they are for.
+    /// Adds a connection. Sends of collectives are counted by the caller, who learns later what
+    /// they are for.
     pub(super) fn add_connection(&mut self, connection: &Connection<'_>) {
         let highest = connection.from.rank.max(connection.to.rank);
         self.highest_rank = self
@@ -151,8 +153,8 @@ impl Communicator {
         }
     }
 
-    /// Adds a message that rings are connected; `sends` are those of the rank that logs it. If NCCL says that no ring uses
-    /// PXN, relayed connections before it belong to something else.
+    /// Adds a message that rings are connected; `sends` are those of the rank that logs it. If NCCL
+    /// says that no ring uses PXN, relayed connections before it belong to something else.
     pub(super) fn add_rings(&mut self, numbers: Option<RingNumbers>, sends: &SendCounts) {
         self.rings.add_message(numbers);
         let is_contradiction = sends.relayed > 0 && numbers.is_some_and(|numbers| !numbers.pxn);
@@ -182,7 +184,8 @@ impl Communicator {
         self.networks.others |= other.networks.others;
     }
 
-    /// Adds what one of its processes read for `NCCL_PXN_DISABLE`: PXN is off if all that say so read 1.
+    /// Adds what one of its processes read for `NCCL_PXN_DISABLE`: PXN is off if all that say so
+    /// read 1.
     pub(super) fn add_pxn_setting(&mut self, is_off: bool) {
         self.pxn_off = Some(self.pxn_off.unwrap_or(true) && is_off);
     }
@@ -192,15 +195,15 @@ impl Communicator {
         self.ranks_seen.len() as u64
     }
 
-    /// Returns whether ranks are known to be missing from the log: the communicator has more than appear, or a connection
-    /// names one that does not.
+    /// Returns whether ranks are known to be missing from the log: the communicator has more than
+    /// appear, or a connection names one that does not.
     pub(super) fn lacks_ranks(&self) -> bool {
         let known = self.ranks.unwrap_or_default().max(self.highest_rank + 1);
         self.ranks_seen() < known
     }
 
-    /// Returns whether connections of `other` can be of this communicator if the log knows no other: those that leave their
-    /// node cannot be if it is on one.
+    /// Returns whether connections of `other` can be of this communicator if the log knows no
+    /// other: those that leave their node cannot be if it is on one.
     pub(super) fn may_include(&self, other: &Communicator) -> bool {
         let has_ranks = self.ranks.is_some_and(|ranks| other.highest_rank < ranks);
         self.nodes != Some(1) || (has_ranks && !other.has_network())

@@ -92,11 +92,12 @@ pub struct SortedCounts {
     pub send_recv: u64,
 }
 
-/// The connections that a log shows. Each rank has those of its own log; [`Connections::add`] joins those of two ranks.
+/// The connections that a log shows. Each rank has those of its own log; [`Connections::add`] joins
+/// those of two ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Connections by transport: `P2P`, `SHM`, `COLLNET/` or `NET/` with the network's name. A connection counts once, at
-    /// the end that sends.
+    /// Connections by transport: `P2P`, `SHM`, `COLLNET/` or `NET/` with the network's name. A
+    /// connection counts once, at the end that sends.
     pub by: BTreeMap<String, u64>,
     /// Those connections of `by` whose line says what they are for.
     pub sorted: BTreeMap<String, SortedCounts>,
@@ -164,8 +165,8 @@ impl Connections {
         all
     }
 
-    /// Returns the transports of send/recv, or of collectives. The lines of SHM never say which they are for, so SHM is in
-    /// both.
+    /// Returns the transports of send/recv, or of collectives. The lines of SHM never say which
+    /// they are for, so SHM is in both.
     pub fn transports(&self, of_send_recv: bool) -> Vec<&str> {
         let mut transports = Vec::new();
         for name in self.by.keys() {

@@ -18,18 +18,18 @@ const BYTE_ORDER_MARKS: [&[u8]; 3] = [&[0xff, 0xfe], &[0xfe, 0xff], &[0xef, 0xbb
 const OTHERS: [(&[u8], &str); 2] = [(&[0xfd, b'7', b'z', b'X'], "xz"), (b"BZh", "bzip2")];
 /// How often a log may be wrapped: UTF-16 in gzip is 2.
 const LAYERS: usize = 4;
-/// How many times as large as the file a log may become when it is decompressed. Logs become ten to a hundred times as large; a
-/// file that was made to keep a reader busy grows a million times.
+/// How many times as large as the file a log may become when it is decompressed. Logs become ten to
+/// a hundred times as large; a file that was made to keep a reader busy grows a million times.
 const MOST_GROWTH: u64 = 2000;
 /// How large it may become in any case.
 const ALWAYS: u64 = 64 << 20;
 
-/// Returns `log` as plain bytes, whether it is compressed with gzip or zstd, or in UTF-16 with a byte order mark. A compressed
-/// log that is cut ends where it is cut.
+/// Returns `log` as plain bytes, whether it is compressed with gzip or zstd, or in UTF-16 with a
+/// byte order mark. A compressed log that is cut ends where it is cut.
 ///
 /// # Errors
-/// Returns an error if `log` cannot be read, or if it is compressed with another program. Reading it ends in an error if it
-/// becomes far larger than any log does.
+/// Returns an error if `log` cannot be read, or if it is compressed with another program. Reading
+/// it ends in an error if it becomes far larger than any log does.
 pub(super) fn decoded<'a>(log: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     decoded_up_to(log, ALWAYS)
 }
@@ -111,7 +111,8 @@ impl<R: Read> Read for Growing<R> {
             .max(self.always);
         if self.given > most {
             let what = format!(
-                "it becomes more than {MOST_GROWTH} times as large when it is decompressed, as no log does"
+                "it becomes more than {MOST_GROWTH} times as large when it is decompressed, as no \
+                 log does"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }

@@ -47,7 +47,8 @@ pub(super) fn collect_evidence(facts: &LogFacts, conclusion: &Conclusion) -> Vec
     evidence
 }
 
-/// Returns the line that tells the size of the communicator that decides, if its size is the reason.
+/// Returns the line that tells the size of the communicator that decides, if its size is the
+/// reason.
 fn find_size(conclusion: &Conclusion) -> Option<&String> {
     let reason = conclusion.reasons[0];
     let is_size = matches!(reason, Reason::NoRelayGpu | Reason::OneNode);

@@ -28,7 +28,8 @@ pub struct LineCounts {
     pub not_understood: u64,
     /// Lines that another process's line or the end of the log tore.
     pub torn: u64,
-    /// Lines that Ray or syslog left out because others look like them. If there are any, the log is not complete.
+    /// Lines that Ray or syslog left out because others look like them. If there are any, the log
+    /// is not complete.
     pub left_out: u64,
 }
 

@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Returns `path` if it is a file, or all files below it, ordered by name. A link to a folder below it is not followed,
-/// because it may lead back.
+/// Returns `path` if it is a file, or all files below it, ordered by name. A link to a folder below
+/// it is not followed, because it may lead back.
 ///
 /// # Errors
 /// Returns an error if `path` or a folder below it cannot be read.

@@ -1,5 +1,5 @@
-//! Lines added up. Memory stays within bounds whatever the log holds: each list has a limit, and what exceeds it is counted
-//! or left out.
+//! Lines added up. Memory stays within bounds whatever the log holds: each list has a limit, and
+//! what exceeds it is counted or left out.
 
 use std::{
     io::{self, Read},
@@ -68,7 +68,8 @@ impl Fold {
         self.runs.take().unwrap_or_default()
     }
 
-    /// Begins the file called `name`: lines that name no process are of another process than those of the file before.
+    /// Begins the file called `name`: lines that name no process are of another process than those
+    /// of the file before.
     pub fn begin_file(&mut self, name: &str) {
         self.set_file(&Arc::from(name));
         if let Some(runs) = &mut self.runs {
@@ -86,7 +87,8 @@ impl Fold {
         self.line_number = 0;
     }
 
-    /// Adds all lines of `log`, in constant memory. It may be compressed with gzip or zstd, or be UTF-16.
+    /// Adds all lines of `log`, in constant memory. It may be compressed with gzip or zstd, or be
+    /// UTF-16.
     ///
     /// # Errors
     /// Returns an error if the log cannot be read.
@@ -176,7 +178,8 @@ impl Fold {
         self.failures.add_other(at, line);
     }
 
-    /// Adds the messages of `line`. It has several if processes that write to one stream tore each other's lines.
+    /// Adds the messages of `line`. It has several if processes that write to one stream tore each
+    /// other's lines.
     fn add_messages(&mut self, line: &[u8], first: Header, line_end: End) {
         self.facts.lines.nccl += 1;
         let mut header = first;
@@ -246,8 +249,8 @@ impl Fold {
     }
 }
 
-/// Passes `line` to `take` without what terminals and collectors add to it, with its first header and the number of lines
-/// that were left out for it.
+/// Passes `line` to `take` without what terminals and collectors add to it, with its first header
+/// and the number of lines that were left out for it.
 pub(super) fn undecorated<T>(line: &[u8], take: impl FnOnce(&[u8], Option<Header>, u64) -> T) -> T {
     let plain = without_colours(line);
     let (line, left_out) = without_repeat_note(&plain);
@@ -260,9 +263,11 @@ pub(super) fn undecorated<T>(line: &[u8], take: impl FnOnce(&[u8], Option<Header
     }
 }
 
-/// Returns `text` up to the quote that closes one in `head`, as a collector's `msg="…"` or JSON over several lines has it.
+/// Returns `text` up to the quote that closes one in `head`, as a collector's `msg="…"` or JSON
+/// over several lines has it.
 fn without_closing_quote<'a>(head: &[u8], text: &'a [u8]) -> &'a [u8] {
-    // A comma or a bracket may follow it. Few lines end so, and only in these are the quotes of the head counted.
+    // A comma or a bracket may follow it. Few lines end so, and only in these are the quotes of the
+    // head counted.
     let last = &text[text.len().saturating_sub(3)..];
     if !last.contains(&b'"') || memchr::memchr_iter(b'"', head).count().is_multiple_of(2) {
         return text;
@@ -280,7 +285,8 @@ pub(super) fn with_identity<'a>(head: &'a [u8], file_tag: &'a [u8]) -> &'a [u8] 
     }
 }
 
-/// Returns whether something that may be a colour stands directly before `header`: `#033[32mNCCL INFO`.
+/// Returns whether something that may be a colour stands directly before `header`:
+/// `#033[32mNCCL INFO`.
 fn follows_colour(line: &[u8], header: Header) -> bool {
     line[..header.start].ends_with(b"m")
 }

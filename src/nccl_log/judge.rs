@@ -37,8 +37,8 @@ pub(super) struct CommunicatorConclusion {
 }
 
 impl CommunicatorConclusion {
-    /// Returns whether the communicator cannot need a relay, because it does not leave its node. That says nothing about
-    /// others.
+    /// Returns whether the communicator cannot need a relay, because it does not leave its node.
+    /// That says nothing about others.
     fn is_local(&self) -> bool {
         self.reasons.first() == Some(&Reason::OneNode)
     }
@@ -175,8 +175,8 @@ fn judge_traffic(communicator: &Communicator, is_ruled_out: bool) -> TrafficVerd
     }
 }
 
-/// Returns whether the log is known to lack ranks. Each rank logs only its own connections, so those that are missing may be
-/// relayed.
+/// Returns whether the log is known to lack ranks. Each rank logs only its own connections, so
+/// those that are missing may be relayed.
 fn is_partial(communicator: &Communicator) -> bool {
     communicator.ranks.is_some() && communicator.lacks_ranks()
 }
@@ -201,8 +201,8 @@ fn judge_sends(sends: &SendCounts, unrelayed: TrafficVerdict) -> TrafficVerdict 
     }
 }
 
-/// Finds why nothing of a communicator is relayed: what explains the connections that there are, or what decides without
-/// them.
+/// Finds why nothing of a communicator is relayed: what explains the connections that there are, or
+/// what decides without them.
 fn find_reasons(communicator: &Communicator, facts: &LogFacts, deciding: &[Reason]) -> Vec<Reason> {
     let counts = &communicator.traffic;
     let mut reasons = Vec::new();
@@ -261,7 +261,8 @@ fn join_communicators(
     if !reasons.is_empty() {
         return (PxnVerdict::NotUsed, reasons);
     }
-    // Ray takes a communicator between nodes for a repetition of one inside a node: only their numbers differ.
+    // Ray takes a communicator between nodes for a repetition of one inside a node: only their
+    // numbers differ.
     if facts.lines.left_out > 0 {
         let reasons = vec![Reason::RanksMissing, Reason::OneNode];
         return (PxnVerdict::CannotTell, reasons);
@@ -303,11 +304,12 @@ fn missing(facts: &LogFacts, communicators: &[CommunicatorConclusion]) -> Reason
     }
 }
 
-/// Joins the verdicts on the traffic of all communicators. Those that do not leave their node count only if there is no
-/// other.
+/// Joins the verdicts on the traffic of all communicators. Those that do not leave their node count
+/// only if there is no other.
 fn join_traffic(communicators: &[CommunicatorConclusion]) -> TrafficVerdicts {
     let are_all_local = communicators.iter().all(CommunicatorConclusion::is_local);
-    // While one communicator is open, facts that rule PXN out for another do not count; what connections show does.
+    // While one communicator is open, facts that rule PXN out for another do not count; what
+    // connections show does.
     let is_any_open = communicators.iter().any(CommunicatorConclusion::is_open);
     let mut joined = TrafficVerdicts::NOT_IN_LOG;
     for conclusion in communicators {
@@ -331,7 +333,8 @@ fn find_send_recv_reason(
     find_send_recv_causes(most, facts).first().copied()
 }
 
-/// Finds why connections of collectives are not relayed, from the communicator that has most of them.
+/// Finds why connections of collectives are not relayed, from the communicator that has most of
+/// them.
 fn find_collective_reason(
     communicators: &[CommunicatorConclusion],
     facts: &LogFacts,
@@ -340,8 +343,8 @@ fn find_collective_reason(
     find_collective_causes(most, facts).first().copied()
 }
 
-/// Finds the communicator with the most of the connections that `counts` returns; `None` if one of them is relayed, or if
-/// there are none.
+/// Finds the communicator with the most of the connections that `counts` returns; `None` if one of
+/// them is relayed, or if there are none.
 fn find_unrelayed(
     communicators: &[CommunicatorConclusion],
     counts: impl Fn(&Communicator) -> SendCounts,
@@ -354,7 +357,8 @@ fn find_unrelayed(
     (counts(most).sends > 0).then_some(most)
 }
 
-/// Places what went wrong in the job among `reasons` by its weight, and returns the verdict in view of it.
+/// Places what went wrong in the job among `reasons` by its weight, and returns the verdict in view
+/// of it.
 fn weigh_troubles(
     facts: &LogFacts,
     readiness: Readiness,

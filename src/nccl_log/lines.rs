@@ -58,7 +58,8 @@ pub(super) fn for_each_line(
     Ok(())
 }
 
-/// Passes the whole lines in `text` to `take`. The first is left out if `is_skipping`, because its beginning was taken already.
+/// Passes the whole lines in `text` to `take`. The first is left out if `is_skipping`, because its
+/// beginning was taken already.
 fn take_lines(text: &[u8], is_skipping: &mut bool, take: &mut impl FnMut(&[u8], LineEnd)) {
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', text) {

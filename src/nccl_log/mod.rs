@@ -1,10 +1,11 @@
 //! What NCCL's own log says it did. Bytes in, values out.
 //!
-//! [`mod@line`] understands one line, and [`Fold`] adds lines up in constant memory. Its files build on each other in this
-//! order: `attribution` finds the communicator of each line, `facts` keeps what each message says, `judge` draws the verdict
-//! on each communicator from the facts and `causes` the reasons, and [`Proof`] is the result: connections, who relayed
-//! through whom, and whether PXN was used or why not. [`report`] is that as text, and [`subsystems`] the settings under which
-//! NCCL logs it.
+//! [`mod@line`] understands one line, and [`Fold`] adds lines up in constant memory. Its files
+//! build on each other in this order: `attribution` finds the communicator of each line, `facts`
+//! keeps what each message says, `judge` draws the verdict on each communicator from the facts and
+//! `causes` the reasons, and [`Proof`] is the result: connections, who relayed through whom, and
+//! whether PXN was used or why not. [`report`] is that as text, and [`subsystems`] the settings
+//! under which NCCL logs it.
 
 pub mod failure;
 pub mod line;

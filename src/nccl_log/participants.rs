@@ -51,7 +51,8 @@ impl Participants {
         self.nodes = self.nodes.max(comm.nodes);
     }
 
-    /// Returns the number of communicators: by their ids, or by their first ranks if NCCL gives no ids.
+    /// Returns the number of communicators: by their ids, or by their first ranks if NCCL gives no
+    /// ids.
     pub(super) fn communicators(&self) -> u64 {
         if self.communicators.is_empty() {
             self.first_ranks

@@ -54,8 +54,8 @@ impl Process {
         self.is_under_way |= self.started > 0;
     }
 
-    /// Returns whether the process started a communicator that the log does not show to be complete. One that it ended was
-    /// complete, even if the line that says so is torn.
+    /// Returns whether the process started a communicator that the log does not show to be
+    /// complete. One that it ended was complete, even if the line that says so is torn.
     pub(super) fn lacks_completion(&self) -> bool {
         self.started > self.complete.max(self.ended)
     }
@@ -70,7 +70,8 @@ impl Process {
         self.is_under_way
     }
 
-    /// Returns the view of the communicator of `view`. A start makes a new one, because addresses are used again.
+    /// Returns the view of the communicator of `view`. A start makes a new one, because addresses
+    /// are used again.
     pub(super) fn find(&self, event: CommEvent, view: &CommView) -> Option<View> {
         let mut known = self.views.iter().rev();
         let found = known.find(|known| known.pointer == view.pointer && known.rank == view.rank)?;

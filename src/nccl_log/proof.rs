@@ -60,7 +60,8 @@ pub struct Proof {
     pub traffic: TrafficVerdicts,
     /// The verdicts on each communicator. Those about which the log says the same are one group.
     pub communicator_groups: Vec<CommunicatorGroup>,
-    /// Why connections of send/recv are not relayed; none if some are, or if there are no connections.
+    /// Why connections of send/recv are not relayed; none if some are, or if there are no
+    /// connections.
     pub send_recv_reason: Option<Reason>,
     /// Why connections of collectives are not relayed.
     pub collective_reason: Option<Reason>,
@@ -106,7 +107,8 @@ pub struct Proof {
     pub trees: u64,
     /// Algorithms and protocols that were chosen, and for which sizes. Rank 0 logs them.
     pub algorithms: Vec<AlgorithmChoice>,
-    /// Settings that NCCL read from the environment or a file: how often each value (at most 32 of them) was read.
+    /// Settings that NCCL read from the environment or a file: how often each value (at most 32 of
+    /// them) was read.
     pub settings: BTreeMap<String, BTreeMap<String, u64>>,
     /// The number of NCCL's warnings.
     pub warnings: u64,
@@ -123,8 +125,8 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Returns the reason as a sentence if the log is of one rank, and those of the others are read elsewhere; empty if the
-    /// reason is that they are not in this one.
+    /// Returns the reason as a sentence if the log is of one rank, and those of the others are read
+    /// elsewhere; empty if the reason is that they are not in this one.
     pub fn reason_of_one_rank(&self) -> &'static str {
         match self.reason {
             Reason::RanksMissing => "",

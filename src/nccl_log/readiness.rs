@@ -2,13 +2,14 @@
 
 use super::{facts::LogFacts, process::Process};
 
-/// The progress of the processes of a log. One line that is missing proves no crash: tools leave lines out, and a later line of
-/// the same process shows that it went on.
+/// The progress of the processes of a log. One line that is missing proves no crash: tools leave
+/// lines out, and a later line of the same process shows that it went on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Readiness {
     /// The number of processes that make a communicator.
     pub(super) processes: u64,
-    /// Those that started more communicators than they completed, and show no sign of having gone on.
+    /// Those that started more communicators than they completed, and show no sign of having gone
+    /// on.
     pub(super) unfinished: u64,
     /// Whether processes started communicators, and none was ready for use.
     pub(super) is_never_ready: bool,
@@ -40,8 +41,8 @@ impl Readiness {
     }
 }
 
-/// Returns whether a process did not get to the end of making a communicator. After a segmentation fault, connections do not
-/// show that it did, because NCCL may make them before.
+/// Returns whether a process did not get to the end of making a communicator. After a segmentation
+/// fault, connections do not show that it did, because NCCL may make them before.
 fn is_stuck(process: &Process, has_fault: bool) -> bool {
     process.lacks_completion() && (has_fault || !process.is_under_way())
 }

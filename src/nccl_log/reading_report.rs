@@ -19,7 +19,8 @@ pub fn text(reading: &Reading) -> String {
     if reading.proof.lines.left_out > 0 {
         let lines = counted(reading.proof.lines.left_out, "line");
         let what = format!(
-            "{lines} of other processes left out, because others look like them (RAY_DEDUP_LOGS=0 keeps all)"
+            "{lines} of other processes left out, because others look like them (RAY_DEDUP_LOGS=0 \
+             keeps all)"
         );
         report::add_line(&mut text, "incomplete", what);
     }

@@ -26,7 +26,8 @@ fn proof(log: &str) -> Proof {
 
 fn init(head: &str, rank: u32, id: &str, what: &str) -> String {
     format!(
-        "{head}NCCL INFO ncclCommInitRank comm 0x7f rank {rank} nranks 2 cudaDev 0 busId 60 commId 0x{id} - Init {what}\n"
+        "{head}NCCL INFO ncclCommInitRank comm 0x7f rank {rank} nranks 2 cudaDev 0 busId 60 \
+         commId 0x{id} - Init {what}\n"
     )
 }
 
@@ -76,7 +77,8 @@ fn colours_and_notes_are_removed_wherever_they_stand() {
                 .replace("INFO ", "INFO\u{1b}[0m ")
         ),
         format!(
-            "\u{1b}[36m(W pid=5)\u{1b}[0m h:1:2 [0] {SEND}\u{1b}[32m [repeated 3x across cluster]\u{1b}[0m"
+            "\u{1b}[36m(W pid=5)\u{1b}[0m h:1:2 [0] {SEND}\u{1b}[32m [repeated 3x across \
+             cluster]\u{1b}[0m"
         ),
         format!("h:1:2 [0] #033[32m{SEND}#033[0m"),
         format!("h:1:2 [0] \\u001b[32m{SEND}"),
@@ -92,7 +94,8 @@ fn colours_and_notes_are_removed_wherever_they_stand() {
 #[test]
 fn lines_that_were_left_out_are_counted_and_their_note_is_no_value() {
     let note = " [repeated 3x across cluster]";
-    let long = " [repeated 2x across cluster] (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable log deduplication.)";
+    let long = " [repeated 2x across cluster] (Ray deduplicates logs by default. Set \
+                RAY_DEDUP_LOGS=0 to disable log deduplication.)";
     let log = format!(
         "(W pid=5) h:5:5 [0] NCCL INFO NCCL_PXN_DISABLE set by environment to 1.{note}\n\
          (W pid=5) h:5:5 [0] NCCL INFO Using network IB{long}\n\
@@ -470,7 +473,8 @@ fn run_of_two(pid: u32, id: &str, lines: &str) -> String {
 }
 
 const RELAYED: &str = "HEAD NCCL INFO Channel 01/1 : 1[1] -> 0[0] [send] via NET/IB/0(0)/GDRDMA\n";
-const OFF: &str = "HEAD NCCL INFO NCCL_PXN_DISABLE set by environment to 1.\nHEAD NCCL INFO Channel 01/1 : 1[1] -> 0[0] [send] via NET/IB/0/GDRDMA\n";
+const OFF: &str = "HEAD NCCL INFO NCCL_PXN_DISABLE set by environment to 1.\nHEAD NCCL INFO \
+                   Channel 01/1 : 1[1] -> 0[0] [send] via NET/IB/0/GDRDMA\n";
 
 #[track_caller]
 fn assert_used_then_off(reading: &Reading) {
@@ -565,7 +569,8 @@ fn one_run_stays_one() {
     // More communicators of the same processes.
     let split = run_of_two(10, "5", "") + &init("h:10:1 [0] ", 0, "7", "COMPLETE");
     assert_eq!(one(&split), 0);
-    // A process that fails before it has a communicator, and one process after the other without ids.
+    // A process that fails before it has a communicator, and one process after the other without
+    // ids.
     let lost = format!(
         "h:9:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n{}",
         run_of_two(10, "5", "")

@@ -105,14 +105,16 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::HostBuffers,
         name: "host_buffers",
-        meaning: "NCCL chose PXN and then refused it, because GPUDirect RDMA is not usable for the relay.",
+        meaning: "NCCL chose PXN and then refused it, because GPUDirect RDMA is not usable for \
+                  the relay.",
         remedy: "Make GPUDirect RDMA work (nvidia-peermem or dma-buf), or set NCCL_PXN_DISABLE=1.",
         if_set: GPUDIRECT_SETTINGS,
     },
     ReasonInfo {
         reason: Reason::Crash,
         name: "crash",
-        meaning: "The log of a process ends before NCCL was ready, and reports a crash or a warning, so it does not show that its connections carried anything.",
+        meaning: "The log of a process ends before NCCL was ready, and reports a crash or a \
+                  warning, so it does not show that its connections carried anything.",
         remedy: "Look at the job's own output.",
         if_set: &[
             SettingRemedy {
@@ -120,14 +122,16 @@ pub const REASONS: &[ReasonInfo] = &[
                     ("NCCL_P2P_PXN_LEVEL", Some("1")),
                     ("NCCL_RUNTIME_CONNECT", Some("0")),
                 ],
-                remedy: "NCCL_P2P_PXN_LEVEL=1 together with NCCL_RUNTIME_CONNECT=0 crashes NCCL from 2.21.5 on: change one of them.",
+                remedy: "NCCL_P2P_PXN_LEVEL=1 together with NCCL_RUNTIME_CONNECT=0 crashes NCCL \
+                         from 2.21.5 on: change one of them.",
             },
             SettingRemedy {
                 settings: &[
                     ("NCCL_P2P_PXN_LEVEL", Some("1")),
                     ("NCCL_CUMEM_ENABLE", Some("0")),
                 ],
-                remedy: "NCCL_P2P_PXN_LEVEL=1 together with NCCL_CUMEM_ENABLE=0 crashes NCCL from 2.21.5 on: change one of them.",
+                remedy: "NCCL_P2P_PXN_LEVEL=1 together with NCCL_CUMEM_ENABLE=0 crashes NCCL from \
+                         2.21.5 on: change one of them.",
             },
         ],
     },
@@ -141,7 +145,8 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::NcclTooOld,
         name: "nccl_too_old",
-        meaning: "PXN came with NCCL 2.12, and this is an older version, by its number or by the form of its lines.",
+        meaning: "PXN came with NCCL 2.12, and this is an older version, by its number or by the \
+                  form of its lines.",
         remedy: "Use a newer NCCL.",
         if_set: &[],
     },
@@ -155,7 +160,8 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::NvlinkJoinsNodes,
         name: "nvlink_joins_nodes",
-        meaning: "NVLink joins the nodes (MNNVL), and all connections go over it, none over a network.",
+        meaning: "NVLink joins the nodes (MNNVL), and all connections go over it, none over a \
+                  network.",
         remedy: "Nothing.",
         if_set: &[],
     },
@@ -176,7 +182,8 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::Sockets,
         name: "sockets",
-        meaning: "The network in use is TCP sockets. They have no GPUDirect RDMA, without which there is no PXN.",
+        meaning: "The network in use is TCP sockets. They have no GPUDirect RDMA, without which \
+                  there is no PXN.",
         remedy: "Find out why NCCL did not use InfiniBand or the site's plugin.",
         if_set: &[
             SettingRemedy {
@@ -244,14 +251,16 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::SameRail,
         name: "same_rail",
-        meaning: "Every message goes to the peer with the same GPU number, whose NIC is on the sender's own rail.",
+        meaning: "Every message goes to the peer with the same GPU number, whose NIC is on the \
+                  sender's own rail.",
         remedy: "Nothing: no relay could help. An alltoall over all ranks crosses rails.",
         if_set: &[],
     },
     ReasonInfo {
         reason: Reason::Level1,
         name: "level1",
-        meaning: "NCCL_P2P_PXN_LEVEL=1 relays send/recv only if the peer's NIC is not reachable through PCI switches, and here it is.",
+        meaning: "NCCL_P2P_PXN_LEVEL=1 relays send/recv only if the peer's NIC is not reachable \
+                  through PCI switches, and here it is.",
         remedy: "Set it to 2 to relay anyway.",
         if_set: &[],
     },
@@ -265,36 +274,40 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::CrossNic,
         name: "cross_nic",
-        meaning: "NCCL_CROSS_NIC=1 lets a ring leave through another NIC than the one it came in through, so it needs no relay.",
+        meaning: "NCCL_CROSS_NIC=1 lets a ring leave through another NIC than the one it came in \
+                  through, so it needs no relay.",
         remedy: "Unset it if the network's rails are separate.",
         if_set: &[],
     },
     ReasonInfo {
         reason: Reason::OwnPath,
         name: "own_path",
-        meaning: "Each GPU of the graph reaches its NIC well enough on its own path, so NCCL needs no relay.",
+        meaning: "Each GPU of the graph reaches its NIC well enough on its own path, so NCCL \
+                  needs no relay.",
         remedy: "Nothing: PXN would gain nothing for collectives here.",
         if_set: &[],
     },
     ReasonInfo {
         reason: Reason::Collnet,
         name: "collnet",
-        meaning: "Collectives went through the network's own reduction (CollNet), not through rings or trees.",
+        meaning: "Collectives went through the network's own reduction (CollNet), not through \
+                  rings or trees.",
         remedy: "Unset NCCL_COLLNET_ENABLE to see rings and trees.",
         if_set: &[],
     },
     ReasonInfo {
         reason: Reason::NoGraph,
         name: "no_graph",
-        meaning: "No connection is relayed, and the reason is unknown, because the log has no lines of the GRAPH subsystem.",
+        meaning: "No connection is relayed, and the reason is unknown, because the log has no \
+                  lines of the GRAPH subsystem.",
         remedy: "Log GRAPH too.",
         if_set: &[],
     },
     ReasonInfo {
         reason: Reason::Unexplained,
         name: "unexplained",
-        meaning: "No connection is relayed although everything in the log would allow it. NCCL also needs a rank of the same \
-         communicator on the GPU next to the peer's NIC.",
+        meaning: "No connection is relayed although everything in the log would allow it. NCCL \
+                  also needs a rank of the same communicator on the GPU next to the peer's NIC.",
         remedy: "Check whether the communicator spans all GPUs of each node.",
         if_set: &[],
     },
@@ -308,7 +321,8 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::NoInit,
         name: "no_init",
-        meaning: "The log lacks the lines about communicators and connections, which belong to the subsystem INIT.",
+        meaning: "The log lacks the lines about communicators and connections, which belong to \
+                  the subsystem INIT.",
         remedy: "Name INIT in NCCL_DEBUG_SUBSYS, or unset it.",
         if_set: &[],
     },
@@ -316,20 +330,23 @@ pub const REASONS: &[ReasonInfo] = &[
         reason: Reason::CutEarly,
         name: "cut_early",
         meaning: "The log is cut early: it ends before the first communicator was ready.",
-        remedy: "Read the whole log, after an operation has run. If it is whole, the job hung or was stopped: look at its own output.",
+        remedy: "Read the whole log, after an operation has run. If it is whole, the job hung or \
+                 was stopped: look at its own output.",
         if_set: &[],
     },
     ReasonInfo {
         reason: Reason::RanksMissing,
         name: "ranks_missing",
-        meaning: "The log lacks ranks. Each rank logs only its own connections, so others may be relayed.",
+        meaning: "The log lacks ranks. Each rank logs only its own connections, so others may be \
+                  relayed.",
         remedy: "Read the logs of all ranks together.",
         if_set: &[],
     },
     ReasonInfo {
         reason: Reason::NoConnection,
         name: "no_connection",
-        meaning: "The log shows no connection between nodes. NCCL makes one when the first operation needs it.",
+        meaning: "The log shows no connection between nodes. NCCL makes one when the first \
+                  operation needs it.",
         remedy: "Run an operation, and read the log after it.",
         if_set: &[],
     },
@@ -346,7 +363,8 @@ impl ReasonInfo {
         text
     }
 
-    /// Returns the remedies for a log with `settings`, by name and value. A setting is named only if the log has it.
+    /// Returns the remedies for a log with `settings`, by name and value. A setting is named only
+    /// if the log has it.
     pub fn remedies_for(&self, settings: &BTreeMap<String, BTreeMap<String, u64>>) -> String {
         let mut text = self.remedy.to_owned();
         for more in self.if_set {

@@ -32,8 +32,8 @@ pub(super) struct Relays {
 }
 
 impl Relays {
-    /// Adds a connection over `net` that `rank` relays; `head` is the text before the line's header, and `host` stands for the
-    /// host that it names.
+    /// Adds a connection over `net` that `rank` relays; `head` is the text before the line's
+    /// header, and `host` stands for the host that it names.
     pub(super) fn add(
         &mut self,
         head: &[u8],
@@ -64,7 +64,8 @@ impl Relays {
         }
     }
 
-    /// Returns at most `limit` relays, by host, rank and NIC, and the number of connections that others relay.
+    /// Returns at most `limit` relays, by host, rank and NIC, and the number of connections that
+    /// others relay.
     pub(super) fn list(&self, limit: usize) -> (Vec<RelayUse>, u64) {
         let mut listed: Vec<RelayUse> = self.by_identity.values().cloned().collect();
         listed.sort_by(|a, b| (&a.host, a.rank, &a.nic).cmp(&(&b.host, b.rank, &b.nic)));

@@ -1,8 +1,9 @@
 //! Which processes belong to one run.
 //!
-//! Processes that share a communicator do, and in one file also those whose lines overlap. Before 2.14 communicators have no
-//! ids; there, processes are of one run as long as no rank appears twice. A process that begins anew after it made a
-//! communicator is another process: in a container, each start may have the same number.
+//! Processes that share a communicator do, and in one file also those whose lines overlap. Before
+//! 2.14 communicators have no ids; there, processes are of one run as long as no rank appears
+//! twice. A process that begins anew after it made a communicator is another process: in a
+//! container, each start may have the same number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -43,7 +44,8 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    /// Adds a message of the process of `head`, and returns the life it belongs to. `at` is the file and the line.
+    /// Adds a message of the process of `head`, and returns the life it belongs to. `at` is the
+    /// file and the line.
     fn add(&mut self, head: &[u8], message: &Message<'_>, at: (usize, u64)) -> Option<usize> {
         let process = process_key(head)?;
         let begins = matches!(message, Message::DriverVersion | Message::Version(_));
@@ -65,7 +67,8 @@ impl Lives {
         Some(life)
     }
 
-    /// Returns the life that a line of the process of `head` belongs to. Lines before the first life are of that one.
+    /// Returns the life that a line of the process of `head` belongs to. Lines before the first
+    /// life are of that one.
     pub(super) fn find(&self, head: &[u8], at: (usize, u64)) -> Option<usize> {
         let known = self.beginnings.get(&process_key(head)?)?;
         let begun = known.partition_point(|beginning| beginning.at <= at);
@@ -239,7 +242,8 @@ impl RunFinder {
         }
     }
 
-    /// Joins groups whose communicators have no ids, one after the other, until a rank would appear twice.
+    /// Joins groups whose communicators have no ids, one after the other, until a rank would appear
+    /// twice.
     fn join_without_ids(&mut self) {
         let mut seen: HashSet<(u64, u64)> = HashSet::new();
         let mut size = 0;
@@ -269,7 +273,8 @@ impl RunFinder {
         }
     }
 
-    /// Joins processes that never came to a communicator to the run beside them: the only one, or the only one of their file.
+    /// Joins processes that never came to a communicator to the run beside them: the only one, or
+    /// the only one of their file.
     fn join_without_communicators(&mut self) {
         let members = self.members();
         let has_communicator = |members: &[usize]| {

@@ -1,4 +1,5 @@
-//! The settings under which NCCL logs what this program reads: `NCCL_DEBUG` and `NCCL_DEBUG_SUBSYS`.
+//! The settings under which NCCL logs what this program reads: `NCCL_DEBUG` and
+//! `NCCL_DEBUG_SUBSYS`.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ pub enum LogDetail {
     Transports,
     /// Networks, and whether a NIC has GPUDirect RDMA.
     Networks,
-    /// Graphs and paths, which explain why a connection is relayed or not. Nothing is logged per operation, so a timed run
-    /// can log this.
+    /// Graphs and paths, which explain why a connection is relayed or not. Nothing is logged per
+    /// operation, so a timed run can log this.
     Graphs,
     /// The algorithm and protocol of each operation.
     Algorithms,

@@ -33,8 +33,8 @@ impl LogTail {
         })
     }
 
-    /// Passes each new whole line to `take`, without its newline. Empty lines are left out. Of a line that is too long only the
-    /// beginning is passed, so that no log fills the memory.
+    /// Passes each new whole line to `take`, without its newline. Empty lines are left out. Of a
+    /// line that is too long only the beginning is passed, so that no log fills the memory.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.

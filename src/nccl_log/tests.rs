@@ -231,11 +231,13 @@ fn communicators_of_every_version() {
             Message::Communicator(CommEvent::Complete, comm),
         ),
         (
-            "ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 commId 0xfe40 - Init COMPLETE",
+            "ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 commId \
+             0xfe40 - Init COMPLETE",
             Message::Communicator(CommEvent::Complete, with),
         ),
         (
-            "[Rank 3] ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 commId 0xfe40 - Init START",
+            "[Rank 3] ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 \
+             commId 0xfe40 - Init START",
             Message::Communicator(CommEvent::Start, with),
         ),
         (
@@ -328,7 +330,8 @@ fn facts_of_every_version() {
     );
     assert_eq!(
         channels(
-            "24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer"
+            "24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p \
+             channels per peer"
         ),
         (24, 16, 32, 2)
     );
@@ -344,8 +347,10 @@ fn paths_and_graphs_of_every_version() {
         assert_eq!(said(message), Message::Pattern(4, pxn), "{message}");
     }
     for message in [
-        "GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (2/370.8/NVL) CPU/0-0 (2/48.0/PHB) NET/0-0 (3/48.0/PIX) NET/0-1 (5/48.0/PXN) ",
-        "GPU/1B000 :GPU/1B000 (0/5000.000000/LOC) GPU/1C000 (2/20.000000/NVL) NET/0 (3/12.000000/PIX) NET/1 (4/12.000000/PXN) ",
+        "GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (2/370.8/NVL) CPU/0-0 (2/48.0/PHB) NET/0-0 \
+         (3/48.0/PIX) NET/0-1 (5/48.0/PXN) ",
+        "GPU/1B000 :GPU/1B000 (0/5000.000000/LOC) GPU/1C000 (2/20.000000/NVL) NET/0 \
+         (3/12.000000/PIX) NET/1 (4/12.000000/PXN) ",
     ] {
         let Message::Paths(paths) = said(message) else {
             panic!("{message}")
@@ -456,7 +461,8 @@ fn torn_lines_are_counted_and_nothing_is_made_of_them_that_may_be_false() {
         ),
         (
             format!(
-                "h:1:1 [1] NCCL INFO Chan{RELAYED}\nnel 01/1 : 3[0] -> 0[1] [send] via NET/IB/0(2)/GDRDMA\n"
+                "h:1:1 [1] NCCL INFO Chan{RELAYED}\nnel 01/1 : 3[0] -> 0[1] [send] via \
+                 NET/IB/0(2)/GDRDMA\n"
             ),
             1,
             1,
@@ -582,7 +588,8 @@ const FAULT: &str = "[h:00001] Signal: Segmentation fault (11)\n";
 /// The line with which process `pid` starts or completes a communicator of two ranks.
 fn init(pid: u32, what: &str) -> String {
     format!(
-        "h:{pid}:1 [0] NCCL INFO ncclCommInitRank comm 0x7f rank {pid} nranks 2 cudaDev 0 busId 60 commId 0x5 - Init {what}\n"
+        "h:{pid}:1 [0] NCCL INFO ncclCommInitRank comm 0x7f rank {pid} nranks 2 cudaDev 0 busId \
+         60 commId 0x5 - Init {what}\n"
     )
 }
 

@@ -14,7 +14,8 @@ struct Name {
 pub(super) struct TransportNames(Vec<Name>);
 
 impl TransportNames {
-    /// Returns `prefix` and `name` joined. Beyond the limit the last known name stands for all others.
+    /// Returns `prefix` and `name` joined. Beyond the limit the last known name stands for all
+    /// others.
     pub(super) fn intern(&mut self, prefix: &[u8], name: &[u8]) -> &str {
         let known = self.0.iter().position(|known| known.is(prefix, name));
         let at = match known {

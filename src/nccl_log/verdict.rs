@@ -8,7 +8,8 @@ use serde::Serialize;
 pub enum PxnVerdict {
     /// At least one connection goes through the NIC of another GPU.
     Used,
-    /// Nothing is relayed, as NCCL's summary or the connections of all ranks show, or nothing can be.
+    /// Nothing is relayed, as NCCL's summary or the connections of all ranks show, or nothing can
+    /// be.
     NotUsed,
     /// The log does not say, or ends before any process was ready.
     CannotTell,
@@ -25,16 +26,18 @@ impl PxnVerdict {
     }
 }
 
-/// The verdict on one kind of traffic, or on one communicator. Absence from a log is no evidence, so it has a value of its
-/// own.
+/// The verdict on one kind of traffic, or on one communicator. Absence from a log is no evidence,
+/// so it has a value of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrafficVerdict {
     /// At least one connection is relayed, or NCCL says so.
     Used,
-    /// There are connections, none is relayed and no rank is missing; or NCCL says so; or none can be.
+    /// There are connections, none is relayed and no rank is missing; or NCCL says so; or none can
+    /// be.
     NotUsed,
-    /// The log has no connection of this kind, or lacks ranks whose connections may be relayed, and nothing else decides.
+    /// The log has no connection of this kind, or lacks ranks whose connections may be relayed, and
+    /// nothing else decides.
     NotInLog,
 }
 
@@ -48,7 +51,8 @@ impl TrafficVerdict {
         }
     }
 
-    /// Returns the verdict on traffic of several kinds: what one of them shows outweighs what others lack.
+    /// Returns the verdict on traffic of several kinds: what one of them shows outweighs what
+    /// others lack.
     pub(super) fn join(self, other: TrafficVerdict) -> TrafficVerdict {
         match (self, other) {
             (TrafficVerdict::Used, _) | (_, TrafficVerdict::Used) => TrafficVerdict::Used,
@@ -65,7 +69,8 @@ pub struct TrafficVerdicts {
     pub rings: TrafficVerdict,
     /// On trees.
     pub trees: TrafficVerdict,
-    /// On connections of collectives of which the log does not say whether they are for rings or trees.
+    /// On connections of collectives of which the log does not say whether they are for rings or
+    /// trees.
     pub rings_or_trees: TrafficVerdict,
     /// On send/recv.
     pub send_recv: TrafficVerdict,

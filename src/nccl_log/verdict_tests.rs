@@ -33,8 +33,10 @@ fn traffic(proof: &Proof) -> [TrafficVerdict; 3] {
     [of.rings, of.trees, of.send_recv]
 }
 
-const START: &str = "ncclCommInitRank comm 0x1 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 60 commId 0x7 - Init START";
-const COMPLETE: &str = "ncclCommInitRank comm 0x1 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 60 commId 0x7 - Init COMPLETE";
+const START: &str = "ncclCommInitRank comm 0x1 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 60 \
+                     commId 0x7 - Init START";
+const COMPLETE: &str = "ncclCommInitRank comm 0x1 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 60 \
+                        commId 0x7 - Init COMPLETE";
 const TWO_NODES: &str = "comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0";
 const ONE_NODE: &str = "comm 0x2 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0";
 const ONE_RANK_PER_NODE: &str =
@@ -356,13 +358,15 @@ fn hundreds_of_communicators_are_a_few_rows() {
     for id in 1..=300 {
         let nodes = if id % 2 == 0 { 1 } else { 2 };
         lines.push(format!(
-            "ncclCommInitRank comm 0x{id:x} rank 0 nranks 8 cudaDev 0 busId 60 commId 0x{id:x} - Init START"
+            "ncclCommInitRank comm 0x{id:x} rank 0 nranks 8 cudaDev 0 busId 60 commId 0x{id:x} - \
+             Init START"
         ));
         lines.push(format!(
             "comm 0x{id:x} rank 0 nRanks 8 nNodes {nodes} localRanks 4 localRank 0 MNNVL 0"
         ));
         lines.push(format!(
-            "ncclCommInitRank comm 0x{id:x} rank 0 nranks 8 cudaDev 0 busId 60 commId 0x{id:x} - Init COMPLETE"
+            "ncclCommInitRank comm 0x{id:x} rank 0 nranks 8 cudaDev 0 busId 60 commId 0x{id:x} - \
+             Init COMPLETE"
         ));
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();

@@ -27,7 +27,8 @@ pub(super) fn create(path: &Path) -> io::Result<RowFile> {
     RowFile::create(path, header(), Durability::EachRow)
 }
 
-/// Opens a file that an earlier run left, to continue it. It begins with `text`, and what comes after that is cut off.
+/// Opens a file that an earlier run left, to continue it. It begins with `text`, and what comes
+/// after that is cut off.
 ///
 /// # Errors
 /// Returns an error if it cannot be written.
@@ -51,7 +52,8 @@ pub(super) fn header_of(names: &[&str]) -> String {
     names.join(",") + "\r\n"
 }
 
-/// Renders rows as CSV. Each is one line, so that a line that is damaged takes no other row with it.
+/// Renders rows as CSV. Each is one line, so that a line that is damaged takes no other row with
+/// it.
 pub(super) fn to_csv(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for row in rows {

@@ -3,9 +3,9 @@
 //!
 //! A file of results has one head for all its rows: backend, level, flags. Rows that were measured
 //! in another way would be reported under a head that is not theirs, so a run that differs in any
-//! of this is refused, also one with another driver, CUDA or version of this program. What a row tells of its case
-//! (iterations, checks, the pattern of an alltoallv, the versions of NCCL and MPI) does not count here: such a case is
-//! measured again.
+//! of this is refused, also one with another driver, CUDA or version of this program. What a row
+//! tells of its case (iterations, checks, the pattern of an alltoallv, the versions of NCCL and
+//! MPI) does not count here: such a case is measured again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -161,9 +161,9 @@ fn check_same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares the versions of this program and of the libraries in `before`, an earlier run.json, with those of `run`, except
-/// for NCCL and MPI: rows tell these, and those that were measured with others are measured again. A version that is not
-/// known is not compared.
+/// Compares the versions of this program and of the libraries in `before`, an earlier run.json,
+/// with those of `run`, except for NCCL and MPI: rows tell these, and those that were measured with
+/// others are measured again. A version that is not known is not compared.
 ///
 /// # Errors
 /// Returns an error if one differs.

@@ -9,7 +9,8 @@ use super::lock::Holder;
 pub enum OutputError {
     /// It cannot be read or written.
     Io(PathBuf, io::Error),
-    /// It is not to be written to: the rest of a sentence that begins with the path, which says why.
+    /// It is not to be written to: the rest of a sentence that begins with the path, which says
+    /// why.
     Other(PathBuf, String),
     /// Another process writes it.
     Held(PathBuf, Holder),
@@ -22,7 +23,8 @@ impl fmt::Display for OutputError {
                 let path = path.display();
                 write!(
                     f,
-                    "{path} cannot be written: {error}. Name another file, or another folder with --out"
+                    "{path} cannot be written: {error}. Name another file, or another folder with \
+                     --out"
                 )
             }
             OutputError::Other(path, why) => {
@@ -36,8 +38,8 @@ impl fmt::Display for OutputError {
                 let path = path.display();
                 write!(
                     f,
-                    "{path} is being written by {holder}. Wait until that ends, or name another file, or another folder \
-                     with --out"
+                    "{path} is being written by {holder}. Wait until that ends, or name another \
+                     file, or another folder with --out"
                 )
             }
         }

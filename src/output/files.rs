@@ -86,8 +86,8 @@ impl Files {
     }
 
     /// Opens the files that an earlier run left at these paths, to continue them; its records are
-    /// kept, and `run` takes over its name and its start. `traffic` is the traffic of an alltoallv of this run.
-    /// Without an earlier CSV this is [`Files::create`].
+    /// kept, and `run` takes over its name and its start. `traffic` is the traffic of an alltoallv
+    /// of this run. Without an earlier CSV this is [`Files::create`].
     ///
     /// # Errors
     /// Returns an error as [`Files::create`] does, and if the earlier run measured something else.
@@ -140,18 +140,19 @@ impl Files {
         Ok(files)
     }
 
-    /// Sets how many ranks and cases there will be; 0 cases if there is no end. Returns what to say of files that do not keep
-    /// all of them.
+    /// Sets how many ranks and cases there will be; 0 cases if there is no end. Returns what to say
+    /// of files that do not keep all of them.
     pub fn expect(&mut self, ranks: u64, cases: u64) -> Option<String> {
         self.ranks.as_mut()?.expect(ranks, cases)
     }
 
-    /// Adds a record. Its row in the CSV is on disk when this returns, unless that cannot be written: then the row waits.
-    /// Returns what to say of the files.
+    /// Adds a record. Its row in the CSV is on disk when this returns, unless that cannot be
+    /// written: then the row waits. Returns what to say of the files.
     pub fn add(&mut self, run: &RunMeta, record: &Record) -> Vec<String> {
         let began = Instant::now();
         let mut said = self.renew_locks();
-        // Before the row of the case: a run that ends in between measures the case again when it is resumed.
+        // Before the row of the case: a run that ends in between measures the case again when it is
+        // resumed.
         if let Some(ranks) = &mut self.ranks {
             said.extend(ranks.append(run, record));
         }
@@ -206,8 +207,8 @@ impl Files {
         files
     }
 
-    /// Writes the files that are written as a whole, for the first time. What is no regular file, such as a pipe, gets
-    /// its content only at the end.
+    /// Writes the files that are written as a whole, for the first time. What is no regular file,
+    /// such as a pipe, gets its content only at the end.
     ///
     /// # Errors
     /// Returns an error as [`Files::create`] does.
@@ -220,8 +221,8 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the files that are written as a whole, each with how the run ended. Unless all of them can be written, none is
-    /// replaced.
+    /// Writes the files that are written as a whole, each with how the run ended. Unless all of
+    /// them can be written, none is replaced.
     ///
     /// # Errors
     /// Returns an error with the path of the first that cannot be written.

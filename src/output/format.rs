@@ -1,5 +1,5 @@
-//! What an output format is. A new one is a file with a constant of this type and an entry in `FORMATS` of
-//! [`output_files`](super::output_files).
+//! What an output format is. A new one is a file with a constant of this type and an entry in
+//! `FORMATS` of [`output_files`](super::output_files).
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::record::{Record, RunMeta};
 pub(super) struct OutputFormat {
     /// Returns where a run writes it; `None` if the run does not.
     pub(super) path: fn(&OutputPaths) -> Option<PathBuf>,
-    /// Whether a symbolic link at the path is followed. A user may have made one; at a name that only this program uses it is
-    /// replaced.
+    /// Whether a symbolic link at the path is followed. A user may have made one; at a name that
+    /// only this program uses it is replaced.
     pub(super) follows_links: bool,
     /// How and when its file is written.
     pub(super) content: Content,

@@ -22,8 +22,8 @@ pub fn keep_earlier(path: &Path) -> io::Result<()> {
     fs::rename(path, free)
 }
 
-/// Gives a regular file a second name, the first free `NAME.1`, `NAME.2`, …, under which it stays when another one replaces
-/// it. Returns that name.
+/// Gives a regular file a second name, the first free `NAME.1`, `NAME.2`, …, under which it stays
+/// when another one replaces it. Returns that name.
 ///
 /// # Errors
 /// Returns an error if it can be neither linked nor copied.

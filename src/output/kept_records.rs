@@ -26,7 +26,8 @@ pub(super) struct KeptRecords {
 }
 
 impl KeptRecords {
-    /// Returns the records of an earlier run, to which those are added that the files `readers` need.
+    /// Returns the records of an earlier run, to which those are added that the files `readers`
+    /// need.
     pub(super) fn new(
         earlier: Vec<Record>,
         readers: Vec<PathBuf>,
@@ -46,7 +47,8 @@ impl KeptRecords {
         &self.records
     }
 
-    /// Adds a record, if a file needs it. Returns what to say of these files when the first one is left out.
+    /// Adds a record, if a file needs it. Returns what to say of these files when the first one is
+    /// left out.
     pub(super) fn add(&mut self, record: &Record) -> Option<String> {
         let first = self.readers.first()?;
         if self.room > 0 {
@@ -67,7 +69,8 @@ impl KeptRecords {
             "Use --csv to keep all"
         };
         Some(format!(
-            "{} will contain only the first {} of this run, because memory for more would have no limit. {remedy}",
+            "{} will contain only the first {} of this run, because memory for more would have no \
+             limit. {remedy}",
             first.display(),
             counted(self.records.len() as u64, "case")
         ))
@@ -133,7 +136,8 @@ mod tests {
             let missing = match are_in_csv {
                 true => Vec::new(),
                 false => vec![
-                    "o/results.json lacks 2 cases of this run: there was no more room for them in memory"
+                    "o/results.json lacks 2 cases of this run: there was no more room for them in \
+                     memory"
                         .to_owned(),
                 ],
             };

@@ -34,7 +34,8 @@ struct OpenTable {
 }
 
 impl Live {
-    /// Returns the display of a sweep of `cases` cases; 0 if it has no end. A quiet one shows rows and nothing else.
+    /// Returns the display of a sweep of `cases` cases; 0 if it has no end. A quiet one shows rows
+    /// and nothing else.
     pub fn new(cases: usize, is_quiet: bool, env: Env) -> Live {
         let progress = if is_quiet {
             Progress::hidden()

@@ -1,9 +1,10 @@
 //! [`PathLock`]: one writer for each path.
 //!
-//! The lock is a file of its own beside the path, because a file of results is replaced by another one when it is written,
-//! and a lock would stay with the one that is gone. The kernel releases it when the process ends, in whatever way; on NFS it
-//! is seen by all hosts. What a killed process leaves behind is an empty shell, which the next writer takes over, and perhaps a part of
-//! a file, which it removes.
+//! The lock is a file of its own beside the path, because a file of results is replaced by another
+//! one when it is written, and a lock would stay with the one that is gone. The kernel releases it
+//! when the process ends, in whatever way; on NFS it is seen by all hosts. What a killed process
+//! leaves behind is an empty shell, which the next writer takes over, and perhaps a part of a file,
+//! which it removes.
 
 use std::{
     fmt,
@@ -144,7 +145,8 @@ impl PathLock {
         &self.path
     }
 
-    /// Returns whether the lock's file is where others look for it: not if somebody removed the folder.
+    /// Returns whether the lock's file is where others look for it: not if somebody removed the
+    /// folder.
     pub fn is_in_place(&self) -> bool {
         is_at(&self.file, &self.lock_file)
     }
@@ -167,8 +169,8 @@ pub fn lock_file_of(path: &Path) -> PathBuf {
     target::folder_of(path).join(name)
 }
 
-/// Does what [`write_whole`] does, but not while another process writes to `path`: for a file that is written at once. Where
-/// there are no locks, it is written without.
+/// Does what [`write_whole`] does, but not while another process writes to `path`: for a file that
+/// is written at once. Where there are no locks, it is written without.
 ///
 /// # Errors
 /// Returns an error if another process keeps the lock, or as [`write_whole`] does.
@@ -207,7 +209,8 @@ fn wait_for(path: &Path) -> io::Result<Option<PathLock>> {
     }
 }
 
-/// Opens or makes a lock's file. NFS wants it open for writing; one of another user may be readable only.
+/// Opens or makes a lock's file. NFS wants it open for writing; one of another user may be readable
+/// only.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     // Neither a link is followed nor a pipe waited for, if somebody planted one.

@@ -1,4 +1,5 @@
-//! The table on a terminal that is too narrow for it: the same rows with fewer columns, and long lines wrapped.
+//! The table on a terminal that is too narrow for it: the same rows with fewer columns, and long
+//! lines wrapped.
 //!
 //! It is made from the text of the full table, which is what pipes and files get.
 
@@ -37,7 +38,8 @@ impl NarrowTable {
         if !run.backend.measures() {
             behind.push(COMPUTED_WIDTH);
         }
-        // Two spaces stand between cells, a third or more before each word behind them; the line of names ends with one.
+        // Two spaces stand between cells, a third or more before each word behind them; the line of
+        // names ends with one.
         let gaps = 2 * (full.len() - 1) + behind.len().max(1);
         let cells: usize = full.iter().map(|column| column.width).sum();
         let behind: usize = behind.into_iter().sum();
@@ -80,7 +82,8 @@ impl NarrowTable {
         shown.map(|(column, _)| column.width + 1).sum()
     }
 
-    /// Returns the lines above the rows, from those of the full table: the last three are the names of the columns.
+    /// Returns the lines above the rows, from those of the full table: the last three are the names
+    /// of the columns.
     pub(super) fn head(&self, full: &str) -> String {
         let lines: Vec<&str> = full.lines().collect();
         let above = &lines[..lines.len().saturating_sub(3)];
@@ -161,7 +164,8 @@ mod tests {
         units::Bytes,
     };
 
-    const FULL: &str = "  1073741824     268435456     float     sum      -1   4021.6  267.00  500.62    N/A   4021.6  267.00  500.62    N/A  computed\n";
+    const FULL: &str = "  1073741824     268435456     float     sum      -1   4021.6  267.00  \
+                        500.62    N/A   4021.6  267.00  500.62    N/A  computed\n";
 
     /// Returns a run whose times are computed.
     fn run() -> RunMeta {

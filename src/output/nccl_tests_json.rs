@@ -2,13 +2,13 @@
 //!
 //! With several communicators each has rows of its own, with their `group`.
 //!
-//! Each field has nccl-tests' type: `root` is text padded to six columns, `nwrong` is a number with a
-//! fraction, truth values are words, and a mean of nothing is the word `nan`. Half a row that did not
-//! run is null.
+//! Each field has nccl-tests' type: `root` is text padded to six columns, `nwrong` is a number with
+//! a fraction, truth values are words, and a mean of nothing is the word `nan`. Half a row that did
+//! not run is null.
 //!
-//! Differences from nccl-tests: every GPU is listed instead of only the first of each process, `env`
-//! contains the recorded variables and no secrets, strings are not cut, and there are a few more
-//! keys.
+//! Differences from nccl-tests: every GPU is listed instead of only the first of each process,
+//! `env` contains the recorded variables and no secrets, strings are not cut, and there are a few
+//! more keys.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! The progress of the sweep: a bar if a terminal can be reached, lines now and then if that is not known, and nothing in
-//! files and in the logs of batch jobs.
+//! The progress of the sweep: a bar if a terminal can be reached, lines now and then if that is not
+//! known, and nothing in files and in the logs of batch jobs.
 
 use std::{
     thread,
@@ -21,7 +21,8 @@ const DRAWS_PER_SECOND: u8 = 10;
 /// The time after which a bar is drawn beside the launcher, so that a short sweep needs none.
 const BAR_DELAY: Duration = Duration::from_secs(1);
 
-/// The time in which the launcher hands on a row. Until then the bar must not be drawn again: the row would come behind it.
+/// The time in which the launcher hands on a row. Until then the bar must not be drawn again: the
+/// row would come behind it.
 const ROW_DELAY: Duration = Duration::from_millis(30);
 
 /// The progress of a sweep.

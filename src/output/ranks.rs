@@ -106,13 +106,14 @@ pub const RANK_COLUMNS: &[RankColumn] = &[
     },
     RankColumn {
         name: "time_us",
-        doc: "time of one operation on this rank in microseconds. GPUs of one thread (`-g`) share the thread's time",
+        doc: "time of one operation on this rank in microseconds. GPUs of one thread (`-g`) share \
+              the thread's time",
         get: |_, rank| rank.time.0.into(),
     },
     RankColumn {
         name: "iter_min_us",
-        doc: "with `-I`: the shortest iteration of its process, divided by its operations; the next columns are of the same \
-              iterations, and their rules are those of `results.csv`",
+        doc: "with `-I`: the shortest iteration of its process, divided by its operations; the \
+              next columns are of the same iterations, and their rules are those of `results.csv`",
         get: |_, rank| iterations(rank, |iterations| iterations.min.0),
     },
     RankColumn {
@@ -165,8 +166,8 @@ fn column_names() -> Vec<&'static str> {
     keys.chain(names(RANK_COLUMNS)).collect()
 }
 
-/// Rows of single ranks that a run writes at most, beside those of the fastest and the slowest rank of each case: about
-/// 40 MB.
+/// Rows of single ranks that a run writes at most, beside those of the fastest and the slowest rank
+/// of each case: about 40 MB.
 pub const MOST_ROWS: u64 = 250_000;
 
 /// Which ranks of a case get a row: every n-th, the fastest and the slowest.
@@ -225,8 +226,8 @@ impl RankCsv {
         RowFile::create(path, header_of(&column_names()), Durability::AtTheEnd).map(RankCsv::new)
     }
 
-    /// Opens a file that an earlier run left, to continue it. Rows of cases that `results`, the text of `results.csv`, does
-    /// not have are removed: those cases are measured again.
+    /// Opens a file that an earlier run left, to continue it. Rows of cases that `results`, the
+    /// text of `results.csv`, does not have are removed: those cases are measured again.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or is not a file of this program.
@@ -246,7 +247,8 @@ impl RankCsv {
             let copy = keep_copy(path).map_err(io_error)?;
             let (path, copy) = (path.display(), copy.display());
             note!(
-                "pxnbench: {path}: leaving out {lines}, which cannot be read. The file as it was is {copy}"
+                "pxnbench: {path}: leaving out {lines}, which cannot be read. The file as it was \
+                 is {copy}"
             );
         }
         let kept = kept_rows(&found, results);
@@ -270,21 +272,21 @@ impl RankCsv {
         &mut self.file
     }
 
-    /// Sets the numbers of ranks and of cases, 0 if there is no end, that decide how many rows are written. Returns what to
-    /// say if that is not a row for each rank and case.
+    /// Sets the numbers of ranks and of cases, 0 if there is no end, that decide how many rows are
+    /// written. Returns what to say if that is not a row for each rank and case.
     pub(super) fn expect(&mut self, ranks: u64, cases: u64) -> Option<String> {
         self.thinning = Thinning::new(ranks, cases);
         (self.thinning.step > 1).then(|| {
             format!(
-                "ranks.csv has every {}th rank of each case, and its fastest and slowest: {ranks} ranks and {cases} cases \
-                 would be more than {MOST_ROWS} rows",
+                "ranks.csv has every {}th rank of each case, and its fastest and slowest: {ranks} \
+                 ranks and {cases} cases would be more than {MOST_ROWS} rows",
                 self.thinning.step
             )
         })
     }
 
-    /// Appends the rows of a case. Returns what to say of the file, such as that from this case on there are only the rows of
-    /// its fastest and slowest rank.
+    /// Appends the rows of a case. Returns what to say of the file, such as that from this case on
+    /// there are only the rows of its fastest and slowest rank.
     pub(super) fn append(&mut self, run: &RunMeta, record: &Record) -> Vec<String> {
         let Some(times) = &record.rank_times else {
             return Vec::new();
@@ -302,15 +304,16 @@ impl RankCsv {
         if self.thinning.left == 0 && !self.is_full {
             self.is_full = true;
             said.push(format!(
-                "ranks.csv has {MOST_ROWS} rows; of the other cases it has the fastest and the slowest rank only"
+                "ranks.csv has {MOST_ROWS} rows; of the other cases it has the fastest and the \
+                 slowest rank only"
             ));
         }
         said
     }
 }
 
-/// Returns whether `text` begins as a `ranks.csv` of this or an earlier version does: with the whole first line, unless the
-/// run ended while it wrote that.
+/// Returns whether `text` begins as a `ranks.csv` of this or an earlier version does: with the
+/// whole first line, unless the run ended while it wrote that.
 fn begins_with_own_header(text: &[u8]) -> bool {
     let own = header_of(&column_names());
     let Some(end) = memchr::memchr(b'\n', text) else {
@@ -320,8 +323,8 @@ fn begins_with_own_header(text: &[u8]) -> bool {
     first == Some(column_names()[0].as_bytes())
 }
 
-/// Returns the text of a `ranks.csv` with the columns of this version and the rows whose case is in `results`, the text of
-/// a `results.csv`.
+/// Returns the text of a `ranks.csv` with the columns of this version and the rows whose case is in
+/// `results`, the text of a `results.csv`.
 fn kept_rows(found: &ReadableLines, results: &str) -> String {
     let known = keys_of(results);
     let names = column_names();

@@ -1,4 +1,5 @@
-//! [`RowFaults`]: what a file of rows lacks, and what to say of that: each thing once, or a few times.
+//! [`RowFaults`]: what a file of rows lacks, and what to say of that: each thing once, or a few
+//! times.
 
 use std::{io, mem, path::PathBuf};
 
@@ -57,8 +58,9 @@ impl RowFaults {
         self.lost_rows += count;
         is_first.then(|| {
             format!(
-                "{} has not been writable for so long that the memory for its rows is full, with {}. Further rows are lost until it can be \
-                 written again; the end of the run says how many. Free space on that disk, or see to its file server",
+                "{} has not been writable for so long that the memory for its rows is full, with \
+                 {}. Further rows are lost until it can be written again; the end of the run says \
+                 how many. Free space on that disk, or see to its file server",
                 self.path.display(),
                 counted(self.waiting_rows, "row")
             )
@@ -68,7 +70,8 @@ impl RowFaults {
     /// Notes that rows cannot be written, and returns what to say of that, once.
     pub(super) fn fail(&mut self, error: io::Error) -> Option<String> {
         let sentence = format!(
-            "{} cannot be written: {error}. Its rows are kept in memory, and written as soon as that is possible",
+            "{} cannot be written: {error}. Its rows are kept in memory, and written as soon as \
+             that is possible",
             self.path.display()
         );
         self.trouble = Some(error);
@@ -93,7 +96,8 @@ impl RowFaults {
         self.lacks_earlier = true;
     }
 
-    /// Notes that the file was written anew because of what somebody did to it, and returns what to say of that, a few times.
+    /// Notes that the file was written anew because of what somebody did to it, and returns what to
+    /// say of that, a few times.
     pub(super) fn write_anew(&mut self, change: &str) -> Option<String> {
         self.complaints += 1;
         if self.complaints > MOST_COMPLAINTS {

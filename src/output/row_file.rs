@@ -1,8 +1,9 @@
-//! [`RowFile`]: a file that grows row by row, on a disk that may fill up or go away, and in a folder where others may do
-//! anything.
+//! [`RowFile`]: a file that grows row by row, on a disk that may fill up or go away, and in a
+//! folder where others may do anything.
 //!
-//! The file holds whole rows only: what was written of others is cut off again. Rows that cannot be written stay in memory,
-//! and each later row tries again. Somebody may remove, replace or cut the file meanwhile: then it is written anew.
+//! The file holds whole rows only: what was written of others is cut off again. Rows that cannot be
+//! written stay in memory, and each later row tries again. Somebody may remove, replace or cut the
+//! file meanwhile: then it is written anew.
 
 use std::{
     fs::{self, File, Metadata},
@@ -70,7 +71,8 @@ impl RowFile {
         RowFile::new(path, file, header, text.into_bytes(), durability)
     }
 
-    /// Opens the file of an earlier run, which holds `text`, a header and whole rows; what comes behind that is cut off.
+    /// Opens the file of an earlier run, which holds `text`, a header and whole rows; what comes
+    /// behind that is cut off.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -105,8 +107,8 @@ impl RowFile {
         })
     }
 
-    /// Appends `rows`, which are `count` whole rows. Returns what to say of the file: that it cannot be written, that it can
-    /// again, or that somebody changed it.
+    /// Appends `rows`, which are `count` whole rows. Returns what to say of the file: that it
+    /// cannot be written, that it can again, or that somebody changed it.
     pub(super) fn append(&mut self, rows: &str, count: u64) -> Vec<String> {
         let mut said = Vec::new();
         if self.text.push(rows) {
@@ -118,7 +120,8 @@ impl RowFile {
         said
     }
 
-    /// Writes what could not be written so far, and waits until all of it is on disk. Returns what to say of the file.
+    /// Writes what could not be written so far, and waits until all of it is on disk. Returns what
+    /// to say of the file.
     pub(super) fn finish(&mut self) -> Vec<String> {
         let mut said = self.try_to_write();
         let _writing = streams::writing_to(Destination::File(self.path.clone()));
@@ -237,7 +240,8 @@ impl RowFile {
         }
     }
 
-    /// Writes the file anew with all rows, beside what somebody else put there. Returns what to say of that.
+    /// Writes the file anew with all rows, beside what somebody else put there. Returns what to say
+    /// of that.
     fn write_anew(&mut self, change: &str) -> io::Result<Option<String>> {
         if !self.text.is_whole() {
             self.faults.lack_earlier_rows();

@@ -1,4 +1,5 @@
-//! [`RowText`]: what a file of rows holds, and the rows that wait to be written to it, as far as they are in memory.
+//! [`RowText`]: what a file of rows holds, and the rows that wait to be written to it, as far as
+//! they are in memory.
 
 /// Bytes that are kept in memory at most, those on disk included: about 200,000 rows.
 const MOST_KEPT: usize = 64 << 20;
@@ -55,7 +56,8 @@ impl RowText {
         self.written += count as u64;
     }
 
-    /// Returns what a new file in place of this one is to hold: all that is in memory, behind a header.
+    /// Returns what a new file in place of this one is to hold: all that is in memory, behind a
+    /// header.
     pub(super) fn anew(&mut self) -> &[u8] {
         if self.start > 0 {
             let waiting = self.text.split_off(self.waiting_from());

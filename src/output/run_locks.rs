@@ -21,8 +21,8 @@ pub(super) struct RunLocks {
 }
 
 impl RunLocks {
-    /// Makes the folders of `paths`, checks that each can be a file and that no two are the same one, and locks them.
-    /// Existing files are not touched.
+    /// Makes the folders of `paths`, checks that each can be a file and that no two are the same
+    /// one, and locks them. Existing files are not touched.
     ///
     /// # Errors
     /// Returns an error with the path that cannot be a file, and why, or that another run writes.
@@ -39,7 +39,8 @@ impl RunLocks {
                 Err(LockError::Unavailable(error)) => {
                     let place = place.display();
                     let remark = format!(
-                        "{place} cannot be locked: {error}. Another run that writes to it at the same time would not be noticed"
+                        "{place} cannot be locked: {error}. Another run that writes to it at the \
+                         same time would not be noticed"
                     );
                     taken.remark.get_or_insert(remark);
                 }
@@ -48,8 +49,8 @@ impl RunLocks {
         Ok(taken)
     }
 
-    /// Takes the locks again whose files somebody removed, perhaps with their folder. Returns what to say if another run was
-    /// faster.
+    /// Takes the locks again whose files somebody removed, perhaps with their folder. Returns what
+    /// to say if another run was faster.
     pub(super) fn renew(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         self.locks.retain_mut(|lock| {
@@ -61,7 +62,8 @@ impl RunLocks {
                 Err(LockError::Held(holder)) => {
                     let path = lock.path().display();
                     said.push(format!(
-                        "{path} is now being written by {holder}, too: somebody removed the lock of this run"
+                        "{path} is now being written by {holder}, too: somebody removed the lock \
+                         of this run"
                     ));
                     return false;
                 }

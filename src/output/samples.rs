@@ -1,4 +1,5 @@
-//! `samples.csv`: the throughput of each case, second by second, of a sweep that is repeated for a time.
+//! `samples.csv`: the throughput of each case, second by second, of a sweep that is repeated for a
+//! time.
 
 use std::{io, path::Path};
 

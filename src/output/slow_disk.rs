@@ -11,14 +11,16 @@ pub(super) struct SlowDisk {
 }
 
 impl SlowDisk {
-    /// Returns what to say of files at `path` if writing them `took` more than half of what ends the run, once.
+    /// Returns what to say of files at `path` if writing them `took` more than half of what ends
+    /// the run, once.
     pub(super) fn look(&mut self, path: &Path, took: Duration) -> Option<String> {
         let limit = deadline::current_limit()?;
         if took <= limit / 2 || std::mem::replace(&mut self.was_said, true) {
             return None;
         }
         Some(format!(
-            "{} is on a slow disk: writing took {:.1} s, and a write of more than {:.1} s ends the run. Write to a faster disk, or {}",
+            "{} is on a slow disk: writing took {:.1} s, and a write of more than {:.1} s ends \
+             the run. Write to a faster disk, or {}",
             path.display(),
             took.as_secs_f64(),
             limit.as_secs_f64(),
@@ -42,8 +44,8 @@ mod tests {
         assert_eq!(
             disk.look(path, limit * 3 / 4).as_deref(),
             Some(
-                "run/x.csv is on a slow disk: writing took 2700.0 s, and a write of more than 3600.0 s ends the run. Write to a \
-                 faster disk, or raise --timeout"
+                "run/x.csv is on a slow disk: writing took 2700.0 s, and a write of more than \
+                 3600.0 s ends the run. Write to a faster disk, or raise --timeout"
             )
         );
         assert_eq!(disk.look(path, limit), None, "said already");

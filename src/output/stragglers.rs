@@ -26,7 +26,8 @@ type StragglerColumn = Column<RunMeta, LatenessRow>;
 pub const STRAGGLER_COLUMNS: &[StragglerColumn] = &[
     StragglerColumn {
         name: "collective",
-        doc: "collective; the cases are out of place, of the first type, operation and root of the sweep",
+        doc: "collective; the cases are out of place, of the first type, operation and root of \
+              the sweep",
         get: |_, row| row.case.collective.name().into(),
     },
     StragglerColumn {
@@ -66,7 +67,8 @@ pub const STRAGGLER_COLUMNS: &[StragglerColumn] = &[
     },
     StragglerColumn {
         name: "arrival_us",
-        doc: "mean time in microseconds by which it started an operation late; an operation in which it did not counts as 0",
+        doc: "mean time in microseconds by which it started an operation late; an operation in \
+              which it did not counts as 0",
         get: |_, row| number(row.arrival_us),
     },
     StragglerColumn {
@@ -91,7 +93,8 @@ pub const STRAGGLER_COLUMNS: &[StragglerColumn] = &[
     },
     StragglerColumn {
         name: "late",
-        doc: "how it is late: `arrival`, `transfer` or `arrival+transfer`; empty if `is_straggler` is 0",
+        doc: "how it is late: `arrival`, `transfer` or `arrival+transfer`; empty if \
+              `is_straggler` is 0",
         get: |_, row| late(row),
     },
 ];
@@ -105,7 +108,8 @@ fn late(row: &LatenessRow) -> Cell {
     Cell::Text(ways.join("+"))
 }
 
-/// Rounds to hundredths: no clock gives more of a microsecond, no count of operations more of a percent.
+/// Rounds to hundredths: no clock gives more of a microsecond, no count of operations more of a
+/// percent.
 fn number(value: f64) -> Cell {
     Cell::Number((value * 100.0).round() / 100.0)
 }

@@ -49,8 +49,9 @@ pub fn head(collective: &str, run: &RunMeta) -> String {
     text + &column_heads(sweep)
 }
 
-/// Returns the version line. Under a name of nccl-tests it has the form that readers of its output expect: with the version
-/// whose conventions are kept, and in parentheses, where nccl-tests has its commit, the program that ran.
+/// Returns the version line. Under a name of nccl-tests it has the form that readers of its output
+/// expect: with the version whose conventions are kept, and in parentheses, where nccl-tests has
+/// its commit, the program that ran.
 fn version_line(run: &RunMeta) -> String {
     let version = &run.pxnbench;
     let library = nccl_library(run);
@@ -95,8 +96,8 @@ fn sweep_line(sweep: &SweepMeta) -> String {
         "bytes"
     };
     format!(
-        "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({step_unit}) warmup iters: {} iters: {} agg iters: {} \
-         validation: {} graph: {} unalign: {}\n",
+        "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({step_unit}) warmup iters: {} \
+         iters: {} agg iters: {} validation: {} graph: {} unalign: {}\n",
         sweep.threads,
         sweep.gpus,
         sweep.begin.0,
@@ -127,7 +128,8 @@ fn option_lines(sweep: &SweepMeta, backend: BackendKind) -> String {
         text += if backend.uses_gpus() {
             "# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs"
         } else if backend.measures() {
-            "# Per-Iteration Report: timing by the host's clock; of each iteration the longest over all ranks"
+            "# Per-Iteration Report: timing by the host's clock; of each iteration the longest \
+             over all ranks"
         } else {
             "# Per-Iteration Report: computed"
         };
@@ -174,7 +176,8 @@ fn column_heads(sweep: &SweepMeta) -> String {
     let case_width = column_heads::CASE.iter().map(|column| 2 + column.width);
     let case_width = case_width.sum::<usize>() - 3;
     let modes = if sweep.per_iter {
-        "              out-of-place (+ per-iteration)                                in-place (+ per-iteration)"
+        "              out-of-place (+ per-iteration)                                in-place (+ \
+         per-iteration)"
     } else {
         "           out-of-place                       in-place          "
     };
@@ -259,8 +262,8 @@ fn iteration_cells(stats: Option<&IterationStats>) -> String {
     cells
 }
 
-/// Returns the columns that say how NCCL ran the two halves of a row: `N/A` if that is unknown, and both values if they
-/// differ.
+/// Returns the columns that say how NCCL ran the two halves of a row: `N/A` if that is unknown, and
+/// both values if they differ.
 fn tuning_cells(halves: [&NcclEvidence; 2]) -> String {
     let values = [
         halves.map(|seen| seen.algo.clone()),
@@ -324,7 +327,8 @@ fn ok_or_failed(is_ok: bool) -> &'static str {
 fn memory_line(used: &MemoryUse) -> String {
     let total = used.initialization + used.buffers + used.collectives;
     format!(
-        "# GPU memory usage     : Initialization {} | User-Allocated {} | Collective {} | Total  {}\n",
+        "# GPU memory usage     : Initialization {} | User-Allocated {} | Collective {} | Total  \
+         {}\n",
         format_bytes(used.initialization),
         format_bytes(used.buffers),
         format_bytes(used.collectives),

@@ -1,7 +1,8 @@
-//! What a path for results stands for: a file, which is replaced as a whole, or a stream, which is written to.
+//! What a path for results stands for: a file, which is replaced as a whole, or a stream, which is
+//! written to.
 //!
-//! `/dev/stdout` and its kin lead to whatever the shell opened. Were that file replaced or cut, the table in it would be
-//! lost; so they stand for the file that is open, never for its name.
+//! `/dev/stdout` and its kin lead to whatever the shell opened. Were that file replaced or cut, the
+//! table in it would be lost; so they stand for the file that is open, never for its name.
 
 use std::{
     fs::{self, File},
@@ -33,7 +34,8 @@ const READER_COMES: Duration = Duration::from_secs(10);
 /// Links followed at most, as the kernel does.
 const MOST_LINKS: usize = 40;
 
-/// `path` with links followed to the file that it stands for, but not through the names of what is open already.
+/// `path` with links followed to the file that it stands for, but not through the names of what is
+/// open already.
 pub fn resolved(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -49,8 +51,9 @@ pub fn resolved(path: &Path) -> PathBuf {
     path
 }
 
-/// Returns whether `path` is a link that another user made in a folder where all users may make files, such as /tmp. Linux
-/// does not follow such a link either, unless `fs.protected_symlinks` is off.
+/// Returns whether `path` is a link that another user made in a folder where all users may make
+/// files, such as /tmp. Linux does not follow such a link either, unless `fs.protected_symlinks` is
+/// off.
 pub fn is_planted(path: &Path) -> bool {
     let all = (
         path.symlink_metadata(),
@@ -99,8 +102,8 @@ fn is_open_already(path: &Path) -> bool {
     number_of(path).is_some() || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
 }
 
-/// Returns whether `path`, which is [`resolved`], is something that is written to and cannot be replaced: a pipe, a device, or what is already
-/// open.
+/// Returns whether `path`, which is [`resolved`], is something that is written to and cannot be
+/// replaced: a pipe, a device, or what is already open.
 pub fn is_stream(path: &Path) -> bool {
     is_open_already(path)
         || path
@@ -108,7 +111,8 @@ pub fn is_stream(path: &Path) -> bool {
             .is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
-/// Opens a stream, or creates a file at `path`, which is [`resolved`]: a link that has come there since is not followed.
+/// Opens a stream, or creates a file at `path`, which is [`resolved`]: a link that has come there
+/// since is not followed.
 ///
 /// # Errors
 /// Returns an error if it cannot be written.

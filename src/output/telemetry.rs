@@ -46,7 +46,8 @@ pub struct TelemetryRow<'a> {
 pub struct TelemetryCsv(RowFile);
 
 impl TelemetryCsv {
-    /// Creates the file `name` in `folder` with its header. An earlier one is kept under another name.
+    /// Creates the file `name` in `folder` with its header. An earlier one is kept under another
+    /// name.
     ///
     /// # Errors
     /// Returns an error with the path if it cannot be written.
@@ -60,7 +61,8 @@ impl TelemetryCsv {
         }
     }
 
-    /// Appends rows of the run `run`. Returns what to say of the file, such as that it cannot be written.
+    /// Appends rows of the run `run`. Returns what to say of the file, such as that it cannot be
+    /// written.
     pub fn append(&mut self, run: &RunMeta, rows: &[TelemetryRow]) -> Vec<String> {
         let count = rows.len() as u64;
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row_cells(run, row)).collect();

@@ -1,8 +1,10 @@
-//! The terminal that stdout and stderr reach: directly, or through the launcher, which hands on what its ranks write.
+//! The terminal that stdout and stderr reach: directly, or through the launcher, which hands on
+//! what its ranks write.
 //!
-//! Under mpirun stderr is a pipe. Its reader is a process above this one: if that is a launcher, what it writes reaches its
-//! own stderr, which may be a terminal, a file, or a pipe to the next launcher. Under srun the reader is a daemon, often of
-//! another node, and nothing can be concluded.
+//! Under mpirun stderr is a pipe. Its reader is a process above this one: if that is a launcher,
+//! what it writes reaches its own stderr, which may be a terminal, a file, or a pipe to the next
+//! launcher. Under srun the reader is a daemon, often of another node, and nothing can be
+//! concluded.
 
 use std::{
     fs::{self, File},
@@ -32,8 +34,8 @@ pub(super) enum ProgressTarget {
 const STDOUT: u32 = 1;
 const STDERR: u32 = 2;
 
-/// How a launcher's name begins, as the kernel keeps it, in 15 characters: those of Open MPI, MPICH and its kin, and this
-/// program's `launch`.
+/// How a launcher's name begins, as the kernel keeps it, in 15 characters: those of Open MPI, MPICH
+/// and its kin, and this program's `launch`.
 const LAUNCHERS: [&str; 9] = [
     "mpirun",
     "mpiexec",
@@ -72,8 +74,8 @@ pub(super) fn progress_target(env: Env) -> ProgressTarget {
     }
 }
 
-/// Returns the width of the terminal that stdout reaches; `None` if it reaches none, or if that is not known. `COLUMNS`
-/// overrides it.
+/// Returns the width of the terminal that stdout reaches; `None` if it reaches none, or if that is
+/// not known. `COLUMNS` overrides it.
 pub fn stdout_width(env: Env) -> Option<usize> {
     let proc = Path::new("/proc");
     let columns = match launcher(proc) {
@@ -92,8 +94,8 @@ pub fn stdout_width(env: Env) -> Option<usize> {
     (width > 0).then_some(width)
 }
 
-/// Returns whether a launcher hands on what this process writes on stdout. A file, or a pipe that somebody else reads, such as
-/// tee, leads elsewhere.
+/// Returns whether a launcher hands on what this process writes on stdout. A file, or a pipe that
+/// somebody else reads, such as tee, leads elsewhere.
 fn stdout_reaches_launcher(proc: &Path) -> bool {
     if io::stdout().is_terminal() {
         return true;
@@ -161,7 +163,8 @@ fn parent(proc: &Path, pid: &str) -> Option<String> {
     (parent != "0").then(|| parent.to_owned())
 }
 
-/// Returns whether the process has the reading end of `pipe`. Those that it started have the writing end only.
+/// Returns whether the process has the reading end of `pipe`. Those that it started have the
+/// writing end only.
 fn reads(proc: &Path, pid: &str, pipe: &Path) -> bool {
     let folder = proc.join(pid);
     let entries = fs::read_dir(folder.join("fd")).into_iter().flatten();

@@ -1,4 +1,5 @@
-//! Files that are written as a whole: beside their place first, so that a reader never sees half of one.
+//! Files that are written as a whole: beside their place first, so that a reader never sees half of
+//! one.
 
 use std::{
     ffi::OsString,
@@ -14,8 +15,8 @@ use crate::{
     world::{progress, unfinished::UnfinishedFile},
 };
 
-/// Writes a whole file beside its place and moves it there: a reader never sees half of it. A stream is written to
-/// directly, and only where `is_end` says that nothing comes after.
+/// Writes a whole file beside its place and moves it there: a reader never sees half of it. A
+/// stream is written to directly, and only where `is_end` says that nothing comes after.
 ///
 /// # Errors
 /// Returns an error if it cannot be written.
@@ -58,8 +59,8 @@ impl Replacement {
     }
 }
 
-/// A file that is complete and on disk, beside its place. Unless it is put there, it is removed when this is dropped, and when
-/// this process is ended.
+/// A file that is complete and on disk, beside its place. Unless it is put there, it is removed
+/// when this is dropped, and when this process is ended.
 pub(super) struct WholeFile {
     part: tempfile::TempPath,
     path: PathBuf,
@@ -67,9 +68,10 @@ pub(super) struct WholeFile {
 }
 
 impl WholeFile {
-    /// Writes what `write` writes to a new file of a random name: what somebody else has put there under a name that can be
-    /// guessed is neither written to nor removed. If `on_disk` is set, waits until it is there: else a crash of the machine could
-    /// leave the new name with nothing behind it.
+    /// Writes what `write` writes to a new file of a random name: what somebody else has put there
+    /// under a name that can be guessed is neither written to nor removed. If `on_disk` is set,
+    /// waits until it is there: else a crash of the machine could leave the new name with nothing
+    /// behind it.
     ///
     /// # Errors
     /// Returns an error if `write` does, or if no file can be made there.
@@ -108,8 +110,8 @@ impl WholeFile {
     }
 }
 
-/// Puts what `write` writes at `path`, replacing a file or a link that is there; a reader never sees half of it, and if
-/// that fails nothing has changed.
+/// Puts what `write` writes at `path`, replacing a file or a link that is there; a reader never
+/// sees half of it, and if that fails nothing has changed.
 ///
 /// # Errors
 /// Returns an error if `write` does, or if no file can be made there.
@@ -117,7 +119,8 @@ pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>)
     WholeFile::write(path, true, write)?.put()
 }
 
-/// Does what [`write_whole`] does without waiting for the disk, where a file that is on disk follows.
+/// Does what [`write_whole`] does without waiting for the disk, where a file that is on disk
+/// follows.
 ///
 /// # Errors
 /// Returns an error as [`write_whole`] does.
@@ -137,8 +140,8 @@ const LONGEST_NAME: usize = 255;
 /// The middle of a part's name, between the name of its file and the random letters.
 const PART: &str = ".pxnbench-part-";
 
-/// Returns how the names of the parts of `path` begin, from which its next writer tells what a killed one has left; `None` if
-/// the name of the file is too long for that.
+/// Returns how the names of the parts of `path` begin, from which its next writer tells what a
+/// killed one has left; `None` if the name of the file is too long for that.
 fn own_prefix(path: &Path) -> Option<OsString> {
     let name = path.file_name()?;
     let mut prefix = OsString::from(".");

@@ -69,7 +69,8 @@ impl Limit {
             return format!("{place}: {of}, {rate:.1} GB/s in one direction");
         }
         format!(
-            "{place}: {of}, {rate:.1} GB/s in one direction; {share:.3} bytes cross it for each byte that busbw counts"
+            "{place}: {of}, {rate:.1} GB/s in one direction; {share:.3} bytes cross it for each \
+             byte that busbw counts"
         )
     }
 }

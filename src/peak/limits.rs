@@ -51,7 +51,8 @@ fn refuse_what_is_not_derived(job: &JobLinks) -> Result<(), String> {
     let has_one_fabric = job.ranks.iter().any(|rank| !rank.gpu.fabric.is_empty());
     if job.nodes.len() > 1 && has_one_fabric {
         return Err(format!(
-            "the nodes may share an NVLink fabric ({fabric}), and whether NCCL uses it is not derived"
+            "the nodes may share an NVLink fabric ({fabric}), and whether NCCL uses it is not \
+             derived"
         ));
     }
     Ok(())

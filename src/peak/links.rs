@@ -16,7 +16,8 @@ pub struct ProcessLinks {
     pub gpus: Vec<GpuLinks>,
     /// The ports of the node's RDMA devices that are up.
     pub ports: Vec<PortRate>,
-    /// Whether the GPU's PCIe link carries what leaves the node. Between Grace and its GPU another one does.
+    /// Whether the GPU's PCIe link carries what leaves the node. Between Grace and its GPU another
+    /// one does.
     pub leaves_by_pcie: bool,
 }
 

@@ -1,7 +1,8 @@
 //! The most busbw that the links of a job allow: the rate of the link that limits it. Pure.
 //!
-//! busbw is scaled so that it does not depend on the number of ranks: if a collective sends as few bytes as a ring does,
-//! its busbw is the rate of the slowest link on its way. docs/METHOD.md has the derivation.
+//! busbw is scaled so that it does not depend on the number of ranks: if a collective sends as few
+//! bytes as a ring does, its busbw is the rate of the slowest link on its way. docs/METHOD.md has
+//! the derivation.
 //!
 //! | step | module |
 //! |---|---|
@@ -113,8 +114,8 @@ impl JobPeak {
         })
     }
 
-    /// Returns the derivation for `run.json`: links of all ranks and nodes, and the peak of each collective of `cases`.
-    /// A collective with several roots is listed for the first.
+    /// Returns the derivation for `run.json`: links of all ranks and nodes, and the peak of each
+    /// collective of `cases`. A collective with several roots is listed for the first.
     pub fn meta<'a>(&self, source: &str, cases: impl Iterator<Item = &'a Case>) -> PeakMeta {
         let mut collectives: Vec<CollectivePeak> = Vec::new();
         for case in cases {

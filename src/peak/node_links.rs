@@ -74,7 +74,8 @@ impl<'a> NodeMembers<'a> {
         self.0.iter().any(|(_, rank)| rank.gpu.bus == *bus)
     }
 
-    /// Returns whether every rank reaches every other one over direct NVLinks, through third ones too.
+    /// Returns whether every rank reaches every other one over direct NVLinks, through third ones
+    /// too.
     fn is_connected(&self) -> bool {
         let mut reached = vec![0];
         let mut next = 0;
@@ -115,7 +116,8 @@ impl<'a> NodeMembers<'a> {
                 each: each.gbps,
                 all: all.gbps,
                 source: format!(
-                    "NVML: active NVLinks {to}, and their generation. NVIDIA's data sheets: GB/s of a link of it"
+                    "NVML: active NVLinks {to}, and their generation. NVIDIA's data sheets: GB/s \
+                     of a link of it"
                 ),
             });
             limits.push(Limit::new(Place::Rank(*rank), &all));
@@ -150,7 +152,9 @@ impl<'a> NodeMembers<'a> {
                 count: 1,
                 each: pcie.gbps,
                 all: pcie.gbps,
-                source: "/sys/bus/pci/devices: max_link_speed and max_link_width of the GPU and of the port above it".into(),
+                source: "/sys/bus/pci/devices: max_link_speed and max_link_width of the GPU and \
+                         of the port above it"
+                    .into(),
             });
             limits.push(Limit::new(Place::Rank(*rank), pcie));
             for uplink in &links.gpu.uplinks {

@@ -5,8 +5,9 @@ use crate::collective::Collective;
 
 /// The traffic of a collective among ranks.
 ///
-/// Rings and trees are taken to send what busbw counts over every link of their way, once per direction: that is how
-/// nccl-tests scales busbw. Collectives made of sends and receives have known messages, which are counted.
+/// Rings and trees are taken to send what busbw counts over every link of their way, once per
+/// direction: that is how nccl-tests scales busbw. Collectives made of sends and receives have
+/// known messages, which are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
     /// The collective.
@@ -65,7 +66,8 @@ impl Traffic<'_> {
         f64::from(self.ranks() - 1)
     }
 
-    /// Returns the messages that `rank` exchanges in a hypercube with those peers: in round k 2ᵏ with the rank that differs in bit k.
+    /// Returns the messages that `rank` exchanges in a hypercube with those peers: in round k 2ᵏ
+    /// with the rank that differs in bit k.
     fn exchanged(&self, rank: u32, is_counted: impl Fn(u32) -> bool) -> f64 {
         let rounds = (0..u32::BITS).map(|round| 1_u32 << round);
         let mut messages = 0;
@@ -78,7 +80,8 @@ impl Traffic<'_> {
         f64::from(messages)
     }
 
-    /// Returns the share that the links of a rank inside its node carry: its messages with the other ranks of the node.
+    /// Returns the share that the links of a rank inside its node carry: its messages with the
+    /// other ranks of the node.
     fn share_of_rank(&self, messages: Messages, rank: u32) -> f64 {
         let node = self.nodes[rank as usize];
         let others = self.nodes.iter().filter(|other| **other == node).count() as f64 - 1.0;
@@ -114,7 +117,8 @@ impl Traffic<'_> {
         }
     }
 
-    /// Returns the share that crosses between `members` and the other ranks: the messages between the two sides.
+    /// Returns the share that crosses between `members` and the other ranks: the messages between
+    /// the two sides.
     fn share_of_members(&self, messages: Messages, members: &[u32]) -> f64 {
         let inside = members.len() as f64;
         let outside = f64::from(self.ranks()) - inside;

@@ -1,4 +1,5 @@
-//! [`PlannedCopies`]: what the copies of a step would take. They are not measured, so their costs are assumed.
+//! [`PlannedCopies`]: what the copies of a step would take. They are not measured, so their costs
+//! are assumed.
 
 use serde::Serialize;
 
@@ -41,7 +42,8 @@ impl PlannedCopies {
     /// Returns what is assumed.
     pub(super) fn remark(&self) -> String {
         format!(
-            "The time of {} is assumed, not measured: {} us each, and all bytes read and written at {} TB/s.",
+            "The time of {} is assumed, not measured: {} us each, and all bytes read and written \
+             at {} TB/s.",
             counted(self.pieces, "copy"),
             EACH.0,
             MEMORY_RATE / 1e12
@@ -70,7 +72,8 @@ mod tests {
         assert!((copies.time_us.0 - expected).abs() < 1e-6, "{copies:?}");
         assert_eq!(
             copies.remark(),
-            "The time of 483 copies is assumed, not measured: 2.5 us each, and all bytes read and written at 4 TB/s."
+            "The time of 483 copies is assumed, not measured: 2.5 us each, and all bytes read and \
+             written at 4 TB/s."
         );
         let without = Workload::built_in("fsdp-7b", &WorkloadOptions::default());
         let step = without.and_then(|it| it.on(8)).expect("a step");

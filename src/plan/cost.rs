@@ -32,14 +32,16 @@ pub struct CostFit {
     regimes: Regimes,
     /// For each regime, the prediction errors of points that were held out.
     held_out: Vec<Vec<f64>>,
-    /// The prediction errors if all points on one number of ranks are held out together; empty with fewer than three numbers.
+    /// The prediction errors if all points on one number of ranks are held out together; empty with
+    /// fewer than three numbers.
     across_ranks: Vec<f64>,
 }
 
 /// A point that was held out of a fit.
 struct HeldOut {
     point: Point,
-    /// How far its prediction is off: the logarithm of the larger of predicted and measured time over the smaller.
+    /// How far its prediction is off: the logarithm of the larger of predicted and measured time
+    /// over the smaller.
     error: f64,
 }
 
@@ -111,7 +113,8 @@ impl CostFit {
         Some(fit)
     }
 
-    /// Predicts the points of each part from a fit to all other parts, with regimes of its own. `parts` has the part of each point.
+    /// Predicts the points of each part from a fit to all other parts, with regimes of its own.
+    /// `parts` has the part of each point.
     fn hold_out_each(&self, parts: &[usize]) -> Vec<HeldOut> {
         let mut all = Vec::new();
         let names: BTreeSet<usize> = parts.iter().copied().collect();
@@ -147,7 +150,8 @@ impl CostFit {
         self.points.iter().map(|point| point.size).collect()
     }
 
-    /// Returns the predicted time of an operation, and its interval in µs; `None` if too few points were held out for one.
+    /// Returns the predicted time of an operation, and its interval in µs; `None` if too few points
+    /// were held out for one.
     pub(super) fn time(
         &self,
         size: Bytes,
@@ -166,8 +170,8 @@ impl CostFit {
         (Micros(time), interval)
     }
 
-    /// Returns how far a prediction at a size may be off, as the logarithm of a ratio: by the errors of its regime, or of all regimes
-    /// if it has too few.
+    /// Returns how far a prediction at a size may be off, as the logarithm of a ratio: by the
+    /// errors of its regime, or of all regimes if it has too few.
     fn margin(&self, size: Bytes) -> Option<f64> {
         let own = &self.held_out[self.regimes.index_of(size)];
         let fewest = 2.0 / (1.0 - self.rate);
@@ -177,7 +181,8 @@ impl CostFit {
         quantile(&self.held_out.concat(), self.rate)
     }
 
-    /// Returns whether intervals cover other numbers of ranks, for which at least three must have been measured.
+    /// Returns whether intervals cover other numbers of ranks, for which at least three must have
+    /// been measured.
     pub fn knows_other_ranks(&self) -> bool {
         !self.across_ranks.is_empty()
     }
@@ -235,14 +240,15 @@ fn inverse(coefficient: Coefficient) -> Coefficient {
     }
 }
 
-/// Returns the value that a further error does not exceed with the probability `rate`, if it is like `errors`; `None` if there are too
-/// few errors.
+/// Returns the value that a further error does not exceed with the probability `rate`, if it is
+/// like `errors`; `None` if there are too few errors.
 fn quantile(errors: &[f64], rate: f64) -> Option<f64> {
     let mut errors = errors.to_vec();
     errors.sort_by(f64::total_cmp);
     // Sorted with n others, the further error is equally likely to be at each of n + 1 places.
     let place = (errors.len() as f64 + 1.0) * rate;
-    // A product that rounding makes a little larger than a whole number must not count as the next one.
+    // A product that rounding makes a little larger than a whole number must not count as the next
+    // one.
     let place = (place - 1e-9).ceil().max(1.0) as usize;
     errors.get(place - 1).copied()
 }

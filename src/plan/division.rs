@@ -1,4 +1,5 @@
-//! [`SizeDivision`]: where the ranges of sizes end that have costs of their own, chosen by cross-validation.
+//! [`SizeDivision`]: where the ranges of sizes end that have costs of their own, chosen by
+//! cross-validation.
 
 use super::size_class::{SizeClass, are_on_several_numbers_of_ranks, held_out_error};
 
@@ -8,7 +9,8 @@ const MOST_REGIMES: usize = 3;
 /// The fewest sizes of a regime.
 const FEWEST_SIZES: usize = 4;
 
-/// The most sizes that are tried as the end of a regime. If there are more, evenly spaced ones are tried.
+/// The most sizes that are tried as the end of a regime. If there are more, evenly spaced ones are
+/// tried.
 const MOST_ENDS: usize = 40;
 
 /// The same if there are more points than [`MANY_POINTS`], so that a plan does not take minutes.
@@ -17,7 +19,8 @@ const FEW_ENDS: usize = 12;
 /// The most points for which fits between all pairs of [`MOST_ENDS`] take seconds.
 const MANY_POINTS: usize = 5000;
 
-/// A further regime is taken if it makes the mean error smaller than this part of the error without it.
+/// A further regime is taken if it makes the mean error smaller than this part of the error without
+/// it.
 const WORTH_A_REGIME: f64 = 0.8;
 
 /// A mean relative error with which no further regime is looked for.
@@ -32,8 +35,9 @@ pub(super) struct SizeDivision {
     pub(super) error: f64,
 }
 
-/// Returns the division with the least error of held-out points, as far as a further regime is worth it. If too few points are there to
-/// hold any out, all sizes are one regime, and the error of each point counts as 1.
+/// Returns the division with the least error of held-out points, as far as a further regime is
+/// worth it. If too few points are there to hold any out, all sizes are one regime, and the error
+/// of each point counts as 1.
 pub(super) fn divide(classes: &[SizeClass]) -> SizeDivision {
     let points: usize = classes.iter().map(|class| class.points.len()).sum();
     let whole = |error: f64| SizeDivision {
@@ -61,9 +65,11 @@ pub(super) fn divide(classes: &[SizeClass]) -> SizeDivision {
 
 /// The regimes that a division may have.
 struct RegimeCandidates {
-    /// Where regimes may begin and end: the number of sizes before. The first is 0, the last the number of all sizes.
+    /// Where regimes may begin and end: the number of sizes before. The first is 0, the last the
+    /// number of all sizes.
     borders: Vec<usize>,
-    /// `errors[from][to]` is the error of held-out points in a regime between two borders; `None` if there can be none.
+    /// `errors[from][to]` is the error of held-out points in a regime between two borders; `None`
+    /// if there can be none.
     errors: Vec<Vec<Option<f64>>>,
 }
 
@@ -97,7 +103,8 @@ impl RegimeCandidates {
         divisions
     }
 
-    /// Returns, for each border, the best division of the sizes before it into one regime more than those of `fewer` have.
+    /// Returns, for each border, the best division of the sizes before it into one regime more than
+    /// those of `fewer` have.
     fn one_regime_more(&self, fewer: &[Option<SizeDivision>]) -> Vec<Option<SizeDivision>> {
         let mut divisions = Vec::new();
         for (to, end) in self.borders.iter().enumerate() {
@@ -119,7 +126,8 @@ impl RegimeCandidates {
     }
 }
 
-/// Returns where regimes may begin and end, evenly spaced among the sizes. There are few, because a fit is made for each pair.
+/// Returns where regimes may begin and end, evenly spaced among the sizes. There are few, because a
+/// fit is made for each pair.
 fn borders(sizes: usize, points: usize) -> Vec<usize> {
     let most_ends = if points > MANY_POINTS {
         FEW_ENDS

@@ -21,10 +21,13 @@ const MOST_TIMES_RANKS: u64 = 8;
 const MOST_TIMES_SIZE: u64 = 16;
 
 /// What is said if a series was measured on two numbers of ranks.
-const ON_TWO_NUMBERS: &str = "Two numbers of ranks do not tell how latency grows; it is taken to grow as along a tree, and intervals are those of the measured numbers.";
+const ON_TWO_NUMBERS: &str = "Two numbers of ranks do not tell how latency grows; it is taken to \
+                              grow as along a tree, and intervals are those of the measured \
+                              numbers.";
 
 /// What is said if a series was measured on one number of ranks.
-const ON_ONE_NUMBER: &str = "With one number of ranks, latency is part of the constant, and no other number can be planned for.";
+const ON_ONE_NUMBER: &str = "With one number of ranks, latency is part of the constant, and no \
+                             other number can be planned for.";
 
 /// The fitted costs of all series.
 #[derive(Clone, Debug)]
@@ -59,7 +62,8 @@ pub struct Forecast {
     /// The interval of busbw.
     #[serde(rename = "busbw_interval_GBps")]
     pub busbw_interval: Option<[f64; 2]>,
-    /// The mean time that NCCL's own model predicts in rows of this size and number of ranks; `None` if no row has it.
+    /// The mean time that NCCL's own model predicts in rows of this size and number of ranks;
+    /// `None` if no row has it.
     pub nccl_us: Option<Micros>,
     /// The mean measured time of rows of this size and number of ranks; `None` if there is no row.
     pub measured_us: Option<Micros>,
@@ -90,7 +94,8 @@ impl Plan {
         }
         if plan.fits.is_empty() {
             let what = format!(
-                "no collective was measured at {FEWEST_SIZES} sizes or more: nothing to fit. Measure more sizes (-b, -e, -f)"
+                "no collective was measured at {FEWEST_SIZES} sizes or more: nothing to fit. \
+                 Measure more sizes (-b, -e, -f)"
             );
             return Err(Failure::on_all_ranks(Code::NothingRan, what));
         }
@@ -114,18 +119,20 @@ impl Plan {
         self.fits.iter().flat_map(CostFit::costs).collect()
     }
 
-    /// Returns what `case` would take. If its series was not measured, the series of the same collective with the nearest traffic,
-    /// reduction and type stands for it.
+    /// Returns what `case` would take. If its series was not measured, the series of the same
+    /// collective with the nearest traffic, reduction and type stands for it.
     ///
     /// # Errors
-    /// Returns an error if the collective was not measured, or if the case is too far from what was.
+    /// Returns an error if the collective was not measured, or if the case is too far from what
+    /// was.
     pub fn forecast(&self, case: &Case) -> anyhow::Result<Forecast> {
         let fit = self.fit_for(case)?;
         check_reach(fit, case)?;
         Ok(forecast(fit, case))
     }
 
-    /// Returns what an operation of the series of `fit` would take with this size and number of ranks.
+    /// Returns what an operation of the series of `fit` would take with this size and number of
+    /// ranks.
     ///
     /// # Errors
     /// Returns an error if that is too far from what was measured.
@@ -154,7 +161,8 @@ impl Plan {
             .fits
             .iter()
             .filter(|fit| fit.key.collective == case.collective);
-        // Traffic matters most, then the reduction, then the size of an element, then its type. `false` is less than `true`.
+        // Traffic matters most, then the reduction, then the size of an element, then its type.
+        // `false` is less than `true`.
         let distance = |fit: &&CostFit| {
             let key = &fit.key;
             (
@@ -167,7 +175,8 @@ impl Plan {
         of_collective.min_by_key(distance).ok_or_else(|| {
             let name = case.collective.name();
             let what = format!(
-                "no run measured {name} at enough sizes to predict its time. Measure it: pxnbench {name}"
+                "no run measured {name} at enough sizes to predict its time. Measure it: pxnbench \
+                 {name}"
             );
             Failure::on_all_ranks(Code::Usage, what)
         })
@@ -196,14 +205,16 @@ fn check_reach(fit: &CostFit, case: &Case) -> anyhow::Result<()> {
     let most = ranks.last().copied().unwrap_or_default();
     if ranks.len() == 1 && !ranks.contains(&case.ranks) {
         return refuse(format!(
-            "{text} was measured on {} only, so its time on {} cannot be predicted. Measure it on another number of ranks too",
+            "{text} was measured on {} only, so its time on {} cannot be predicted. Measure it on \
+             another number of ranks too",
             counted(most, "rank"),
             case.ranks
         ));
     }
     if case.ranks > most.saturating_mul(MOST_TIMES_RANKS) {
         return refuse(format!(
-            "{text} was measured on up to {}, and {} are more than {MOST_TIMES_RANKS} times as many. Measure it on at least {}",
+            "{text} was measured on up to {}, and {} are more than {MOST_TIMES_RANKS} times as \
+             many. Measure it on at least {}",
             counted(most, "rank"),
             case.ranks,
             case.ranks.div_ceil(MOST_TIMES_RANKS)
@@ -212,7 +223,8 @@ fn check_reach(fit: &CostFit, case: &Case) -> anyhow::Result<()> {
     let largest = sizes.last().copied().unwrap_or_default();
     if case.size().0 > largest.0.saturating_mul(MOST_TIMES_SIZE) {
         return refuse(format!(
-            "{text} was measured up to {largest}, and {} is more than {MOST_TIMES_SIZE} times as large. Measure it up to at least {}",
+            "{text} was measured up to {largest}, and {} is more than {MOST_TIMES_SIZE} times as \
+             large. Measure it up to at least {}",
             case.size(),
             Bytes(case.size().0.div_ceil(MOST_TIMES_SIZE))
         ));

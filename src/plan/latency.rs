@@ -8,9 +8,11 @@ use crate::collective::Collective;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Latency {
-    /// As along a tree; a single step for collectives of sends and receives, which all run at the same time.
+    /// As along a tree; a single step for collectives of sends and receives, which all run at the
+    /// same time.
     Tree,
-    /// As along a ring: n - 1 steps on n ranks, and for an all_reduce, which goes round twice, 2 (n - 1).
+    /// As along a ring: n - 1 steps on n ranks, and for an all_reduce, which goes round twice, 2
+    /// (n - 1).
     Ring,
 }
 

@@ -26,7 +26,8 @@ use crate::{
 /// The most rows of all runs together, which bounds memory and time.
 const MOST_ROWS: usize = 1_000_000;
 
-/// The shortest time of an operation in microseconds: a nanosecond, below the resolution of any clock.
+/// The shortest time of an operation in microseconds: a nanosecond, below the resolution of any
+/// clock.
 const LEAST_TIME: f64 = 1e-3;
 
 /// The longest time of an operation in microseconds: about eleven days.
@@ -148,7 +149,8 @@ impl Measurements {
     /// Reads the rows of `runs`: folders with a `results.csv`, or such files.
     ///
     /// # Errors
-    /// Returns an error if one cannot be read or is named twice, if the runs differ in their conditions, or if nothing was measured.
+    /// Returns an error if one cannot be read or is named twice, if the runs differ in their
+    /// conditions, or if nothing was measured.
     pub fn read(runs: &[PathBuf]) -> anyhow::Result<Measurements> {
         if let Some(path) = named_twice(runs) {
             let what = format!("{} is named twice. Name each run once", path.display());
@@ -189,7 +191,8 @@ impl Reading {
             let record = row.to_record(&traffic::DEFAULT);
             let record = record.ok_or_else(|| {
                 usage(format!(
-                    "{} has a row that this version does not write. Measure it again with this version",
+                    "{} has a row that this version does not write. Measure it again with this \
+                     version",
                     csv.display()
                 ))
             })?;
@@ -223,7 +226,8 @@ impl Reading {
             return Ok(());
         };
         let what = format!(
-            "{} was measured with another {what} ('{}') than the rows before it ('{}'). Plan from runs that differ in ranks and sizes only",
+            "{} was measured with another {what} ('{}') than the rows before it ('{}'). Plan from \
+             runs that differ in ranks and sizes only",
             csv.display(),
             excerpt(other),
             excerpt(first)
@@ -279,7 +283,8 @@ impl Reading {
         }
         if self.measurements.series.is_empty() {
             let what = format!(
-                "the runs have no times on two or more ranks: nothing to plan from ({}). Measure a sweep on at least two ranks",
+                "the runs have no times on two or more ranks: nothing to plan from ({}). Measure \
+                 a sweep on at least two ranks",
                 counted(self.rows as u64, "row")
             );
             return Err(Failure::on_all_ranks(Code::NothingRan, what));
@@ -291,8 +296,8 @@ impl Reading {
     }
 }
 
-/// Refuses a row with a time that no operation takes: the costs that follow would be as impossible, or not found at all. A time of 0 is one
-/// that was rounded.
+/// Refuses a row with a time that no operation takes: the costs that follow would be as impossible,
+/// or not found at all. A time of 0 is one that was rounded.
 fn refuse_impossible_times(row: &CsvRow, csv: &Path, rows: &RowReader) -> anyhow::Result<()> {
     for (column, time) in [("time_us", row.time), ("predicted_us", row.predicted)] {
         let Some(Micros(time)) = time.filter(|time| time.0 != 0.0) else {
@@ -307,7 +312,8 @@ fn refuse_impossible_times(row: &CsvRow, csv: &Path, rows: &RowReader) -> anyhow
         };
         let line = rows.line();
         let what = format!(
-            "{}, line {line}: {column} is {time:e}, which is {why}. Remove the row, or measure it again",
+            "{}, line {line}: {column} is {time:e}, which is {why}. Remove the row, or measure it \
+             again",
             csv.display()
         );
         return Err(Failure::on_all_ranks(Code::Usage, what));
@@ -315,8 +321,8 @@ fn refuse_impossible_times(row: &CsvRow, csv: &Path, rows: &RowReader) -> anyhow
     Ok(())
 }
 
-/// Returns a remark if runs mix links within nodes and between nodes, or have only the former. A layout is a number of nodes, and of
-/// ranks per node.
+/// Returns a remark if runs mix links within nodes and between nodes, or have only the former. A
+/// layout is a number of nodes, and of ranks per node.
 fn remark_on_nodes(layouts: &BTreeSet<(u32, u64)>) -> Option<&'static str> {
     let are_of_one_node = layouts.iter().all(|(nodes, _)| *nodes < 2);
     let per_node: BTreeSet<u64> = layouts.iter().map(|(_, per_node)| *per_node).collect();
@@ -327,6 +333,7 @@ fn remark_on_nodes(layouts: &BTreeSet<(u32, u64)>) -> Option<&'static str> {
         );
     }
     is_mixed.then_some(
-        "The runs differ in ranks per node, or some are of one node: links within a node and between nodes are fitted as one.",
+        "The runs differ in ranks per node, or some are of one node: links within a node and \
+         between nodes are fitted as one.",
     )
 }

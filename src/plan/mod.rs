@@ -1,5 +1,5 @@
-//! What collectives and training steps would take at sizes and on numbers of ranks that were not measured. `docs/PLAN.md` has
-//! the formulas.
+//! What collectives and training steps would take at sizes and on numbers of ranks that were not
+//! measured. `docs/PLAN.md` has the formulas.
 //!
 //! | step | type |
 //! |---|---|

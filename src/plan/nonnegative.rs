@@ -3,8 +3,8 @@
 /// The terms of a cost: the constant, the steps, the bytes.
 pub(super) const TERMS: usize = 3;
 
-/// The sets of terms: bit 0 stands for the constant, bit 1 for the steps, bit 2 for the bytes. Of sets that fit equally well, the
-/// first is taken.
+/// The sets of terms: bit 0 stands for the constant, bit 1 for the steps, bit 2 for the bytes. Of
+/// sets that fit equally well, the first is taken.
 const SUBSETS: [usize; 7] = [0b001, 0b100, 0b101, 0b010, 0b110, 0b011, 0b111];
 
 /// A pivot of the scaled matrix below which terms cannot be told apart.
@@ -13,7 +13,8 @@ const SINGULAR: f64 = 1e-9;
 /// A matrix of the terms. A set of fewer terms uses its first rows and columns.
 type TermMatrix = [[f64; TERMS]; TERMS];
 
-/// Sums over observations whose coefficients are wanted: X'X and X'y of least squares, in which every y is 1.
+/// Sums over observations whose coefficients are wanted: X'X and X'y of least squares, in which
+/// every y is 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NormalEquations {
     products: TermMatrix,
@@ -26,8 +27,8 @@ pub(super) struct NormalEquations {
 pub(super) struct Solution {
     /// The coefficient of each term; 0 if it is left out.
     pub(super) coefficients: [f64; TERMS],
-    /// The variance of each coefficient if that of the residuals is 1: the diagonal of the inverse of X'X. `None` if the term is left
-    /// out.
+    /// The variance of each coefficient if that of the residuals is 1: the diagonal of the inverse
+    /// of X'X. `None` if the term is left out.
     pub(super) variances: [Option<f64>; TERMS],
 }
 
@@ -71,11 +72,11 @@ impl NormalEquations {
         self.count += other.count;
     }
 
-    /// Returns the coefficients, none of them negative, with the least sum of squares; `None` if there are no observations, or if all
-    /// terms are 0.
+    /// Returns the coefficients, none of them negative, with the least sum of squares; `None` if
+    /// there are no observations, or if all terms are 0.
     ///
-    /// The best coefficients are the unconstrained least squares of the terms whose coefficients are not zero. There are so few terms
-    /// that every set of them is tried.
+    /// The best coefficients are the unconstrained least squares of the terms whose coefficients
+    /// are not zero. There are so few terms that every set of them is tried.
     pub(super) fn solve(&self) -> Option<Solution> {
         let mut best: Option<(f64, Solution)> = None;
         for subset in SUBSETS {
@@ -94,7 +95,8 @@ impl NormalEquations {
         best.map(|(_, solution)| solution)
     }
 
-    /// Returns the least squares of the terms that `other` uses; `None` if a coefficient is not above zero.
+    /// Returns the least squares of the terms that `other` uses; `None` if a coefficient is not
+    /// above zero.
     pub(super) fn solve_terms_of(&self, other: &Solution) -> Option<Solution> {
         let mut subset = 0;
         for (term, variance) in other.variances.iter().enumerate() {
@@ -121,11 +123,12 @@ impl NormalEquations {
         error
     }
 
-    /// Returns the least squares of the terms of `subset`; `None` if a coefficient is not above zero, or if they cannot be told
-    /// apart.
+    /// Returns the least squares of the terms of `subset`; `None` if a coefficient is not above
+    /// zero, or if they cannot be told apart.
     fn solve_subset(&self, subset: usize) -> Option<Solution> {
         let terms: Vec<usize> = (0..TERMS).filter(|term| subset >> term & 1 == 1).collect();
-        // Terms have different units. Divided by their lengths, they have a matrix with 1 on its diagonal.
+        // Terms have different units. Divided by their lengths, they have a matrix with 1 on its
+        // diagonal.
         let length = |term: usize| self.products[term][term].sqrt();
         if terms.iter().any(|term| length(*term) <= 0.0) {
             return None;
@@ -157,8 +160,8 @@ impl NormalEquations {
     }
 }
 
-/// Returns the inverse of the first `size` rows and columns by Gauss-Jordan elimination; `None` if they are singular. The matrix is
-/// positive definite, so no rows need to change places.
+/// Returns the inverse of the first `size` rows and columns by Gauss-Jordan elimination; `None` if
+/// they are singular. The matrix is positive definite, so no rows need to change places.
 #[allow(
     clippy::needless_range_loop,
     reason = "rows and columns of two matrices"
@@ -194,7 +197,8 @@ mod tests {
 
     use super::*;
 
-    /// Through (1, 1), (2, 3) goes 1 = 2 · first - second, and the best fit without the second term is 1 = 3/5 · first.
+    /// Through (1, 1), (2, 3) goes 1 = 2 · first - second, and the best fit without the second term
+    /// is 1 = 3/5 · first.
     #[test]
     fn a_term_whose_coefficient_would_be_negative_is_left_out() {
         let mut equations = NormalEquations::default();

@@ -1,7 +1,7 @@
 //! [`Regimes`]: the costs of a collective, which differ between ranges of sizes.
 //!
-//! NCCL uses different protocols for small, medium and large messages, and each has costs of its own. `division` chooses how many
-//! regimes there are, and where they end.
+//! NCCL uses different protocols for small, medium and large messages, and each has costs of its
+//! own. `division` chooses how many regimes there are, and where they end.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +82,8 @@ impl Regimes {
         Some((regimes, division.error / points.len() as f64))
     }
 
-    /// Returns the index of the regime of `size`. Between two regimes, the geometric mean of their nearest sizes decides.
+    /// Returns the index of the regime of `size`. Between two regimes, the geometric mean of their
+    /// nearest sizes decides.
     pub(super) fn index_of(&self, size: Bytes) -> usize {
         let is_beyond = |neighbours: &&[Regime]| {
             let (last, next) = (neighbours[0].last.0 as f64, neighbours[1].first.0 as f64);

@@ -1,13 +1,15 @@
 //! Fits in which a disturbed time has little weight.
 //!
-//! A residual is the logarithm of the predicted over the measured time, so that a time of twice the prediction and one of half of it
-//! count alike. Huber's function limits the influence of each residual (P. J. Huber, "Robust Estimation of a Location
-//! Parameter", 1964). The coefficients are found by iteratively reweighted least squares.
+//! A residual is the logarithm of the predicted over the measured time, so that a time of twice the
+//! prediction and one of half of it count alike. Huber's function limits the influence of each
+//! residual (P. J. Huber, "Robust Estimation of a Location Parameter", 1964). The coefficients are
+//! found by iteratively reweighted least squares.
 
 use super::nonnegative::{NormalEquations, Solution, TERMS};
 
-/// The limit of a residual in standard deviations. With 1.345, the estimates have 95 % of the efficiency of least squares if residuals
-/// are normal: their variance is 1 / 0.95 of that of least squares.
+/// The limit of a residual in standard deviations. With 1.345, the estimates have 95 % of the
+/// efficiency of least squares if residuals are normal: their variance is 1 / 0.95 of that of least
+/// squares.
 const LIMIT_IN_DEVIATIONS: f64 = 1.345;
 
 /// The standard deviation of normal residuals over the median of their absolute values.
@@ -16,7 +18,8 @@ const DEVIATION_PER_MEDIAN: f64 = 1.4826;
 /// The most repetitions, each with weights from the fit before.
 const MOST_REPETITIONS: usize = 100;
 
-/// The repetitions in which the limit is estimated anew. In the others it stays the same, so that they converge.
+/// The repetitions in which the limit is estimated anew. In the others it stays the same, so that
+/// they converge.
 const LIMIT_STAYS_AFTER: usize = 10;
 
 /// The repetitions end when no coefficient changes by more than this part.
@@ -29,13 +32,15 @@ const EXACT: f64 = 1e-9;
 pub(super) struct RobustFit {
     /// The coefficients.
     pub(super) solution: Solution,
-    /// The variance of the residuals from which standard errors follow; `None` without degrees of freedom.
+    /// The variance of the residuals from which standard errors follow; `None` without degrees of
+    /// freedom.
     pub(super) variance: Option<f64>,
     /// The degrees of freedom: points less coefficients.
     pub(super) freedom: f64,
 }
 
-/// Fits `points`, each of which has the terms of its cost divided by its time; `None` if there are none.
+/// Fits `points`, each of which has the terms of its cost divided by its time; `None` if there are
+/// none.
 pub(super) fn fit(points: &[[f64; TERMS]]) -> Option<RobustFit> {
     let mut solution = weighted(points, |_| 1.0)?;
     let mut limit = 0.0;
@@ -67,8 +72,9 @@ fn weighted(points: &[[f64; TERMS]], weight: impl Fn(&[f64; TERMS]) -> f64) -> O
 
 /// Returns the weight of a point whose predicted time is `ratio` times the measured one.
 ///
-/// Huber's function ρ of the residual ln r has the derivative limited(ln r) / r by the prediction r, and weighted least squares of
-/// r - 1 has w (r - 1). Equal derivatives have the same minimum, so w = limited(ln r) / (r (r - 1)).
+/// Huber's function ρ of the residual ln r has the derivative limited(ln r) / r by the prediction
+/// r, and weighted least squares of r - 1 has w (r - 1). Equal derivatives have the same minimum,
+/// so w = limited(ln r) / (r (r - 1)).
 fn weight(ratio: f64, limit: f64) -> f64 {
     let difference = ratio - 1.0;
     if difference.abs() < EXACT {
@@ -82,7 +88,8 @@ fn limited(residual: f64, limit: f64) -> f64 {
     residual.clamp(-limit, limit)
 }
 
-/// Returns the standard deviation of the residuals, estimated from their median, which a few disturbed times hardly change.
+/// Returns the standard deviation of the residuals, estimated from their median, which a few
+/// disturbed times hardly change.
 fn deviation(points: &[[f64; TERMS]], solution: &Solution) -> f64 {
     let mut residuals: Vec<f64> = points
         .iter()
@@ -97,9 +104,10 @@ fn has_converged(last: &Solution, next: &Solution) -> bool {
     pairs.all(|(last, next)| (last - next).abs() <= CONVERGED * next.abs())
 }
 
-/// Adds the variances of the coefficients: the covariance of a regression with Huber's function (P. J. Huber, "Robust Regression:
-/// Asymptotics, Conjectures and Monte Carlo", 1973). With ψ the limited residuals and ψ' their derivative, it is that of least squares
-/// with the variance Σψ² / (n - p) / mean(ψ')².
+/// Adds the variances of the coefficients: the covariance of a regression with Huber's function (P.
+/// J. Huber, "Robust Regression: Asymptotics, Conjectures and Monte Carlo", 1973). With ψ the
+/// limited residuals and ψ' their derivative, it is that of least squares with the variance Σψ² /
+/// (n - p) / mean(ψ')².
 fn with_variances(points: &[[f64; TERMS]], solution: Solution, limit: f64) -> RobustFit {
     let used = solution.variances.iter().flatten().count();
     let freedom = points.len().saturating_sub(used) as f64;
@@ -128,7 +136,8 @@ fn with_variances(points: &[[f64; TERMS]], solution: Solution, limit: f64) -> Ro
 mod tests {
     use super::*;
 
-    /// Two points on each number of steps from 2 to 21: 10 and 2 per step, multiplied by the factor of the point.
+    /// Two points on each number of steps from 2 to 21: 10 and 2 per step, multiplied by the factor
+    /// of the point.
     fn points(disturb: impl Fn(usize) -> f64) -> Vec<[f64; TERMS]> {
         let point = |at: usize| {
             let steps = (2 + at / 2) as f64;

@@ -1,4 +1,5 @@
-//! [`SizeClass`]: the points of one size, and how well a fit predicts those that were held out of it.
+//! [`SizeClass`]: the points of one size, and how well a fit predicts those that were held out of
+//! it.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +44,8 @@ pub(super) fn cells(points: &[Point]) -> Vec<Cell> {
     points.iter().map(cell).collect()
 }
 
-/// Returns the terms of a point, divided by its time. Their sum, each times its coefficient, is the predicted over the measured time.
+/// Returns the terms of a point, divided by its time. Their sum, each times its coefficient, is the
+/// predicted over the measured time.
 fn terms(collective: Collective, latency: Latency, point: &Point) -> [f64; TERMS] {
     let steps = latency.steps(collective, point.ranks);
     [1.0, steps, point.bus_bytes].map(|term| term / point.time.0)
@@ -78,8 +80,8 @@ pub(super) fn size_classes(
     classes
 }
 
-/// Holds each part out once, fits one regime to the others, and returns the sum of the relative errors of its predictions, each
-/// 1 at most; `None` if a fit is not possible.
+/// Holds each part out once, fits one regime to the others, and returns the sum of the relative
+/// errors of its predictions, each 1 at most; `None` if a fit is not possible.
 pub(super) fn held_out_error(classes: &[SizeClass]) -> Option<f64> {
     let mut parts = [NormalEquations::default(); FOLDS];
     for class in classes {

@@ -38,7 +38,8 @@ pub struct StepPlan {
     pub computation_us: Micros,
     /// The time of all collectives and copies, one after another.
     pub communication_us: Micros,
-    /// The interval of that time, with all collectives at their low and all at their high ends; `None` if one has no interval.
+    /// The interval of that time, with all collectives at their low and all at their high ends;
+    /// `None` if one has no interval.
     pub communication_interval_us: Option<[f64; 2]>,
     /// The step if each operation begins as early as it can, and none slows another down.
     pub full_overlap: StepBound,
@@ -159,8 +160,8 @@ impl PlannedTimes {
         }
     }
 
-    /// Returns the time of the step, and its interval: with all operations at their low ends, and with all at their high ends. `time`
-    /// returns the time of a step from those of its operations.
+    /// Returns the time of the step, and its interval: with all operations at their low ends, and
+    /// with all at their high ends. `time` returns the time of a step from those of its operations.
     fn of_step(&self, step: &Step, time: fn(&Step, &[f64]) -> f64) -> (f64, Option<[f64; 2]>) {
         let ends = self.ends.as_ref();
         let interval = ends.map(|[lows, highs]| [time(step, lows), time(step, highs)]);
@@ -188,8 +189,8 @@ fn one_after_another(_: &Step, times: &[f64]) -> f64 {
     times.iter().sum()
 }
 
-/// Returns the time of a step in which each operation begins when those that it waits for, and the one before it in its stream, have
-/// ended.
+/// Returns the time of a step in which each operation begins when those that it waits for, and the
+/// one before it in its stream, have ended.
 fn longest_path(step: &Step, times: &[f64]) -> f64 {
     let mut ends: Vec<f64> = Vec::new();
     let mut streams = vec![0.0_f64; step.streams.len()];
@@ -214,7 +215,8 @@ fn by_kind(collectives: &[(&Case, Forecast)]) -> Vec<StepPlanCollective> {
     kinds.into_values().collect()
 }
 
-/// Returns a sentence for each way in which collectives are beyond what was measured, and for each series that stands for another.
+/// Returns a sentence for each way in which collectives are beyond what was measured, and for each
+/// series that stands for another.
 fn remarks(collectives: &[(&Case, Forecast)]) -> Vec<String> {
     let mut outside = BTreeMap::<&str, u64>::new();
     let mut stand_ins = BTreeSet::new();

@@ -22,7 +22,8 @@ pub fn costs(plan: &Plan) -> String {
     }
     let _ = writeln!(
         text,
-        "# Costs: time = constant + latency * steps + bus bytes / bandwidth; {} % intervals in brackets",
+        "# Costs: time = constant + latency * steps + bus bytes / bandwidth; {} % intervals in \
+         brackets",
         percent(plan.rate)
     );
     let _ = writeln!(

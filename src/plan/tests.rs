@@ -37,14 +37,16 @@ fn all_reduce(size: u64, ranks: u64) -> Case {
     shape.nearest(Bytes(size))
 }
 
-/// Returns the time of an all_reduce along a tree in us: 2 ⌈log₂ n⌉ steps, and 2 (n-1)/n of its bytes.
+/// Returns the time of an all_reduce along a tree in us: 2 ⌈log₂ n⌉ steps, and 2 (n-1)/n of its
+/// bytes.
 fn true_time(size: u64, ranks: u64) -> f64 {
     let n = ranks as f64;
     let bus_bytes = size as f64 * 2.0 * (n - 1.0) / n;
     COSTS[0] + COSTS[1] * 2.0 * n.log2().ceil() + bus_bytes / (COSTS[2] * 1e3)
 }
 
-/// Returns a number from -1 to 1 that is distributed nearly normally, with a standard deviation of a third.
+/// Returns a number from -1 to 1 that is distributed nearly normally, with a standard deviation of
+/// a third.
 fn noise(random: &mut ChaCha8Rng) -> f64 {
     let mut sum = 0.0;
     for _ in 0..3 {
@@ -114,7 +116,8 @@ fn intervals_of_costs_have_the_true_costs_as_often_as_stated() {
             all += 1;
         }
     }
-    // Of 600 intervals of 90 %, a share of 0.9 ± 0.037 is right: three standard deviations, sqrt(0.9 * 0.1 / 600) each.
+    // Of 600 intervals of 90 %, a share of 0.9 ± 0.037 is right: three standard deviations,
+    // sqrt(0.9 * 0.1 / 600) each.
     let share = f64::from(inside) / f64::from(all);
     assert!((0.85..=0.96).contains(&share), "{share}");
 }
@@ -221,15 +224,18 @@ fn a_forecast_beyond_the_rows_is_marked_and_one_too_far_from_them_is_refused() {
     };
     assert_eq!(
         refused(&plan, 4096, 33),
-        "all_reduce float sum was measured on up to 4 ranks, and 33 are more than 8 times as many. Measure it on at least 5"
+        "all_reduce float sum was measured on up to 4 ranks, and 33 are more than 8 times as \
+         many. Measure it on at least 5"
     );
     assert_eq!(
         refused(&plan, 64 << 20, 4),
-        "all_reduce float sum was measured up to 2M, and 64M is more than 16 times as large. Measure it up to at least 4M"
+        "all_reduce float sum was measured up to 2M, and 64M is more than 16 times as large. \
+         Measure it up to at least 4M"
     );
     assert_eq!(
         refused(&plan_of(&[4]), 4096, 8),
-        "all_reduce float sum was measured on 4 ranks only, so its time on 8 cannot be predicted. Measure it on another number of ranks too"
+        "all_reduce float sum was measured on 4 ranks only, so its time on 8 cannot be predicted. \
+         Measure it on another number of ranks too"
     );
     let broadcast = Case {
         collective: Collective::Broadcast,
@@ -239,8 +245,8 @@ fn a_forecast_beyond_the_rows_is_marked_and_one_too_far_from_them_is_refused() {
     assert!(error.to_string().starts_with("no run measured broadcast"));
 }
 
-/// Computations a of 100 and c of 50 µs run one after the other. An all_reduce b waits for a and runs beside c; an all_reduce d waits
-/// for c, and follows b in its stream.
+/// Computations a of 100 and c of 50 µs run one after the other. An all_reduce b waits for a and
+/// runs beside c; an all_reduce d waits for c, and follows b in its stream.
 #[test]
 fn a_step_lies_between_full_overlap_and_none() {
     let operation = |name: &str, stream, after: &[usize], work| StepOperation {

@@ -37,7 +37,8 @@ impl BackendKind {
         }
     }
 
-    /// Returns whether NCCL moves the data. Otherwise NCCL's settings, the PXN level among them, have no effect.
+    /// Returns whether NCCL moves the data. Otherwise NCCL's settings, the PXN level among them,
+    /// have no effect.
     pub fn runs_nccl(self) -> bool {
         match self {
             BackendKind::Nccl => true,
@@ -53,7 +54,8 @@ impl BackendKind {
         }
     }
 
-    /// Returns what the list of devices shows instead of a PCI address; `None` for GPUs, which have one.
+    /// Returns what the list of devices shows instead of a PCI address; `None` for GPUs, which have
+    /// one.
     pub fn device_label(self) -> Option<&'static str> {
         match self {
             BackendKind::Nccl => None,

@@ -52,7 +52,8 @@ pub struct Record {
     pub started_at: DateTime<FixedOffset>,
     /// Timed operations.
     pub iters: u32,
-    /// Time of one operation, by default the mean over ranks; `None` if it did not run or was not timed.
+    /// Time of one operation, by default the mean over ranks; `None` if it did not run or was not
+    /// timed.
     pub time: Option<Micros>,
     /// Time in which process 0 issued one operation to the device; `None` unless requested.
     pub issue: Option<Micros>,
@@ -61,18 +62,22 @@ pub struct Record {
     /// The distribution of the time over the ranks; `None` if fewer than two were timed.
     #[serde(default)]
     pub rank_times: Option<RankTimes>,
-    /// Half width of the 95 % interval of the mean time, relative to it; `None` unless a precision was requested.
+    /// Half width of the 95 % interval of the mean time, relative to it; `None` unless a precision
+    /// was requested.
     #[serde(default)]
     pub precision: Option<f64>,
     /// Blocks of timed operations; `None` unless a precision was requested.
     #[serde(default)]
     pub blocks: Option<u32>,
-    /// Wrong elements over all ranks, and elements that changed where nothing may; `None` if nothing was checked.
+    /// Wrong elements over all ranks, and elements that changed where nothing may; `None` if
+    /// nothing was checked.
     pub wrong: Option<u64>,
-    /// Those of them that are not in the receive buffer but beside the buffers, or in the send buffer.
+    /// Those of them that are not in the receive buffer but beside the buffers, or in the send
+    /// buffer.
     #[serde(default)]
     pub wrong_outside: u64,
-    /// Processes that found wrong elements: what nccl-tests counts, per thread, as `# Out of bounds values`.
+    /// Processes that found wrong elements: what nccl-tests counts, per thread, as
+    /// `# Out of bounds values`.
     pub failed_checks: u64,
     /// The outcome.
     pub status: Status,
@@ -101,7 +106,8 @@ pub struct Record {
     pub groups: Vec<GroupResult>,
 }
 
-/// What NCCL's log shows about the connections of a case and how NCCL ran it; empty if there is no log or it does not tell.
+/// What NCCL's log shows about the connections of a case and how NCCL ran it; empty if there is no
+/// log or it does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NcclEvidence {
     /// Whether a connection of the case's kind leaves through the NIC of another GPU.
@@ -120,8 +126,8 @@ pub struct NcclEvidence {
 }
 
 impl NcclEvidence {
-    /// Returns what `all` shows of the connections that a case uses: those for send/recv if it `is_pairwise`, otherwise those
-    /// for collectives. How NCCL ran the case is left empty.
+    /// Returns what `all` shows of the connections that a case uses: those for send/recv if it
+    /// `is_pairwise`, otherwise those for collectives. How NCCL ran the case is left empty.
     pub fn of_connections(all: &Connections, is_pairwise: bool) -> NcclEvidence {
         let channels = all.channels.map(|channels| match is_pairwise {
             true => channels.send_recv,
@@ -206,7 +212,8 @@ impl Record {
         Some(100.0 * busbw.0 / self.peak?.0)
     }
 
-    /// Returns the records as files keep them: one per communicator if there are several, else a copy of this one.
+    /// Returns the records as files keep them: one per communicator if there are several, else a
+    /// copy of this one.
     pub fn kept(&self) -> Vec<Record> {
         if self.groups.is_empty() {
             return vec![self.clone()];

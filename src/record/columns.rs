@@ -1,6 +1,8 @@
-//! [`COLUMNS`]: the only list of columns. CSV header, JSON keys and `docs/FORMAT.md` are made from it.
+//! [`COLUMNS`]: the only list of columns. CSV header, JSON keys and `docs/FORMAT.md` are made from
+//! it.
 //!
-//! Later columns are appended, never inserted, so that spreadsheets built on a position keep working.
+//! Later columns are appended, never inserted, so that spreadsheets built on a position keep
+//! working.
 
 use chrono::SecondsFormat;
 
@@ -29,8 +31,8 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Returns the text of a CSV cell: dots for decimals, six significant digits, nothing but the number; words so that a
-    /// spreadsheet leaves them alone.
+    /// Returns the text of a CSV cell: dots for decimals, six significant digits, nothing but the
+    /// number; words so that a spreadsheet leaves them alone.
     pub fn csv(&self) -> String {
         match self {
             Cell::Text(text) => guarded(text).into_owned(),
@@ -126,7 +128,8 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "level",
-        doc: "PXN level in force on every rank; `custom` if ranks differ or the settings match no level",
+        doc: "PXN level in force on every rank; `custom` if ranks differ or the settings match no \
+              level",
         get: |run, _| run.level.as_str().into(),
     },
     Column {
@@ -166,7 +169,8 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "size_bytes",
-        doc: "the larger of what a rank sends and receives, after rounding, as nccl-tests counts it",
+        doc: "the larger of what a rank sends and receives, after rounding, as nccl-tests counts \
+              it",
         get: |_, record| record.case.size().0.into(),
     },
     Column {
@@ -216,8 +220,8 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "wrong",
-        doc: "wrong elements over all ranks, with those that changed beside the buffers or in the send buffer (the note says \
-              where); empty if nothing was checked",
+        doc: "wrong elements over all ranks, with those that changed beside the buffers or in the \
+              send buffer (the note says where); empty if nothing was checked",
         get: |_, record| record.wrong.into(),
     },
     Column {
@@ -232,14 +236,15 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "pxn",
-        doc: "with `--proof`: `used` if NCCL's log shows a connection of the case's kind (collective, or send/recv) that \
-              leaves through the NIC of another GPU, `not used` if it shows none; empty if the log does not tell",
+        doc: "with `--proof`: `used` if NCCL's log shows a connection of the case's kind \
+              (collective, or send/recv) that leaves through the NIC of another GPU, `not used` \
+              if it shows none; empty if the log does not tell",
         get: |_, record| record.seen.pxn.map(pxn_word).into(),
     },
     Column {
         name: "transport",
-        doc: "with `--proof`: transports of the connections of the case's kind, joined by `+`; `NET/` and the network's name \
-              between nodes",
+        doc: "with `--proof`: transports of the connections of the case's kind, joined by `+`; \
+              `NET/` and the network's name between nodes",
         get: |_, record| words(&record.seen.transport),
     },
     Column {
@@ -249,7 +254,8 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "algo",
-        doc: "with `--proof`: algorithm that NCCL uses; empty for collectives made of sends and receives",
+        doc: "with `--proof`: algorithm that NCCL uses; empty for collectives made of sends and \
+              receives",
         get: |_, record| words(&record.seen.algo),
     },
     Column {
@@ -259,17 +265,20 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "group",
-        doc: "communicator, if `NCCL_TESTS_SPLIT` makes several: each has its own row, except for waived cases; otherwise empty",
+        doc: "communicator, if `NCCL_TESTS_SPLIT` makes several: each has its own row, except for \
+              waived cases; otherwise empty",
         get: |_, record| record.group.map(u64::from).into(),
     },
     Column {
         name: "issue_us",
-        doc: "with `-C`: time that process 0 takes to issue one operation to the GPU, in microseconds",
+        doc: "with `-C`: time that process 0 takes to issue one operation to the GPU, in \
+              microseconds",
         get: |_, record| record.issue.map(|issue| issue.0).into(),
     },
     Column {
         name: "iter_min_us",
-        doc: "with `-I`: the shortest iteration by the GPU's clock, divided by its operations, in microseconds; for each iteration the slowest GPU counts",
+        doc: "with `-I`: the shortest iteration by the GPU's clock, divided by its operations, in \
+              microseconds; for each iteration the slowest GPU counts",
         get: |_, record| {
             record
                 .iteration_times
@@ -346,19 +355,21 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "pattern",
-        doc: "of an alltoallv: `spread` and its number, or `matrix`, its rows, and the 64-bit FNV-1a hash of what it sends, \
-              scaled and rounded down: row by row, each number as 8 bytes, the lowest first; else empty",
+        doc: "of an alltoallv: `spread` and its number, or `matrix`, its rows, and the 64-bit \
+              FNV-1a hash of what it sends, scaled and rounded down: row by row, each number as 8 \
+              bytes, the lowest first; else empty",
         get: |_, record| words(&record.pattern),
     },
     Column {
         name: "hosts",
-        doc: "hosts of the ranks, as Slurm abbreviates a list: `node[01-04]`; empty if times are computed",
+        doc: "hosts of the ranks, as Slurm abbreviates a list: `node[01-04]`; empty if times are \
+              computed",
         get: |run, record| measured(run, record, |on| &on.hosts),
     },
     Column {
         name: "device",
-        doc: "models of the GPUs, or of the processors if the data are in host memory, joined by `+`; empty if times \
-              are computed",
+        doc: "models of the GPUs, or of the processors if the data are in host memory, joined by \
+              `+`; empty if times are computed",
         get: |run, record| measured(run, record, |on| &on.device),
     },
     Column {
@@ -373,8 +384,9 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "rank_p50_us",
-        doc: "if more than one rank was timed: the median of the ranks' times of one operation, in microseconds. \
-              Percentiles over ranks are by nearest rank: the shortest time that so many of 100 ranks do not exceed",
+        doc: "if more than one rank was timed: the median of the ranks' times of one operation, \
+              in microseconds. Percentiles over ranks are by nearest rank: the shortest time that \
+              so many of 100 ranks do not exceed",
         get: |_, record| over_ranks(record, |ranks| ranks.p50.0),
     },
     Column {
@@ -399,19 +411,20 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "precision_pct",
-        doc: "with `--precision`: half of the 95 % interval of the mean time, in percent of it; over all communicators if there \
-              are several",
+        doc: "with `--precision`: half of the 95 % interval of the mean time, in percent of it; \
+              over all communicators if there are several",
         get: |_, record| record.precision.map(|relative| 100.0 * relative).into(),
     },
     Column {
         name: "blocks",
-        doc: "with `--precision`: how often the timed operations (`-n`) were repeated; `iters` counts those of all blocks",
+        doc: "with `--precision`: how often the timed operations (`-n`) were repeated; `iters` \
+              counts those of all blocks",
         get: |_, record| record.blocks.map(u64::from).into(),
     },
     Column {
         name: "peak_GBps",
-        doc: "the most busbw that the job's links allow, 10⁹ bytes per second; empty if unknown: `run.json` says why, and how \
-              it follows from the links",
+        doc: "the most busbw that the job's links allow, 10⁹ bytes per second; empty if unknown: \
+              `run.json` says why, and how it follows from the links",
         get: |_, record| record.peak.map(|peak| peak.0).into(),
     },
     Column {
@@ -421,8 +434,8 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "predicted_us",
-        doc: "with `--predict`: time of one operation that NCCL's own model predicts, in microseconds; empty for sends and \
-              receives, which it has no model of",
+        doc: "with `--predict`: time of one operation that NCCL's own model predicts, in \
+              microseconds; empty for sends and receives, which it has no model of",
         get: |_, record| record.predicted.map(|time| time.0).into(),
     },
 ];
@@ -461,12 +474,13 @@ mod tests {
     #[test]
     fn the_columns_are_those_promised_in_their_order() {
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
-        let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,\
-                        gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
-                        busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
-                        iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern,\
-                        hosts,device,nccl_version,mpi_version,rank_p50_us,rank_p95_us,rank_p99_us,\
-                        rank_max_us,rank_cv_pct,precision_pct,blocks,peak_GBps,pct_peak,predicted_us";
+        let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,\
+                        nodes,ranks,gpus_per_process,size_bytes,count,type,redop,root,in_place,\
+                        iters,time_us,algbw_GBps,busbw_GBps,wrong,status,note,pxn,transport,\
+                        channels,algo,proto,group,issue_us,iter_min_us,iter_max_us,iter_mean_us,\
+                        iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern,hosts,device,\
+                        nccl_version,mpi_version,rank_p50_us,rank_p95_us,rank_p99_us,rank_max_us,\
+                        rank_cv_pct,precision_pct,blocks,peak_GBps,pct_peak,predicted_us";
         assert_eq!(names.join(","), promised);
     }
 

@@ -30,7 +30,8 @@ pub struct IterationStats {
 impl IterationStats {
     /// Returns the statistics of `times` without the first `skip`; `None` if no time is left.
     ///
-    /// Percentiles are by nearest rank, the median is the value at half the count, as in nccl-tests 2.19.6.
+    /// Percentiles are by nearest rank, the median is the value at half the count, as in nccl-tests
+    /// 2.19.6.
     pub fn new(times: Vec<Micros>, skip: u32) -> Option<IterationStats> {
         let mut sorted: Vec<f64> = times
             .iter()

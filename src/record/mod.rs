@@ -1,7 +1,8 @@
 //! The results of a run: [`Record`], a measured case, and [`RunMeta`], what it was measured on.
 //!
-//! [`columns`] is the only list of columns, which every format uses; [`read`] is the only reader of `results.csv` and
-//! `run.json`. Derived numbers such as bandwidths are not stored: they follow from the case and the time.
+//! [`columns`] is the only list of columns, which every format uses; [`read`] is the only reader of
+//! `results.csv` and `run.json`. Derived numbers such as bandwidths are not stored: they follow
+//! from the case and the time.
 
 mod backend;
 mod case_record;

@@ -21,7 +21,8 @@ pub struct OverTime {
     pub wrong_cases: u64,
     /// Seconds that a row of `samples.csv` covers.
     pub interval_s: u64,
-    /// How much longer operations take in the last tenth of the time than in the first; `None` if it cannot be told.
+    /// How much longer operations take in the last tenth of the time than in the first; `None` if
+    /// it cannot be told.
     pub drift: Option<DriftPercent>,
     /// The interval in which operations took longest; `None` if there are fewer than two.
     pub slowest: Option<SlowInterval>,
@@ -86,7 +87,8 @@ impl OverTime {
         let _ = match self.drift {
             Some(drift) => writeln!(
                 text,
-                "# Over time: operations take {} in the last tenth than in the first (95 % interval {:+.2} to {:+.2} %)",
+                "# Over time: operations take {} in the last tenth than in the first (95 % \
+                 interval {:+.2} to {:+.2} %)",
                 longer(drift.percent),
                 drift.low,
                 drift.high

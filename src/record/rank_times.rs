@@ -10,7 +10,8 @@ use crate::units::Micros;
 pub struct RankTime {
     /// Number among all ranks of the run.
     pub rank: u32,
-    /// Time of one operation on this rank. GPUs of one thread start and end together, so they share the thread's time.
+    /// Time of one operation on this rank. GPUs of one thread start and end together, so they share
+    /// the thread's time.
     pub time: Micros,
     /// Statistics of the iterations of the rank's process; `None` if they were not timed.
     pub iterations: Option<IterationStats>,
@@ -36,9 +37,10 @@ pub struct RankTimes {
 impl RankTimes {
     /// Returns the distribution over `ranks`; `None` for fewer than two, which have none.
     ///
-    /// Percentiles are by nearest rank: the shortest time that at least 50, 95 or 99 % of the ranks do not exceed, always a
-    /// time that was measured (definition 1 of R. J. Hyndman and Y. Fan, "Sample Quantiles in Statistical Packages", 1996).
-    /// The standard deviation is that of all ranks, not an estimate from a sample.
+    /// Percentiles are by nearest rank: the shortest time that at least 50, 95 or 99 % of the ranks
+    /// do not exceed, always a time that was measured (definition 1 of R. J. Hyndman and Y. Fan,
+    /// "Sample Quantiles in Statistical Packages", 1996). The standard deviation is that of all
+    /// ranks, not an estimate from a sample.
     pub fn new(ranks: Vec<RankTime>) -> Option<RankTimes> {
         if ranks.len() < 2 {
             return None;
@@ -71,7 +73,8 @@ impl RankTimes {
         }
     }
 
-    /// Returns the positions of the ranks that took shortest and longest; `None` if the ranks are not at hand.
+    /// Returns the positions of the ranks that took shortest and longest; `None` if the ranks are
+    /// not at hand.
     pub fn extremes(&self) -> Option<(usize, usize)> {
         let positions = || 0..self.ranks.len();
         let by_time = |a: &usize, b: &usize| {

@@ -14,7 +14,8 @@ pub struct ReadableLines {
 impl ReadableLines {
     /// Reads `text`, a header and whole lines.
     ///
-    /// If it is damaged, each line is read by itself. Otherwise a single `"` would hide all rows up to the next one.
+    /// If it is damaged, each line is read by itself. Otherwise a single `"` would hide all rows up
+    /// to the next one.
     pub fn read(text: &[u8]) -> ReadableLines {
         ReadableLines::all_of(text).unwrap_or_else(|| ReadableLines::one_by_one(text))
     }
@@ -27,7 +28,8 @@ impl ReadableLines {
         let (mut line, mut counted_to) = (1, 0);
         for row in reader.records() {
             let row = row.ok()?;
-            // No version wrote a cell of several lines. One has a quotation mark that does not belong there.
+            // No version wrote a cell of several lines. One has a quotation mark that does not
+            // belong there.
             if row.iter().any(|cell| cell.contains('\n')) {
                 return None;
             }
@@ -69,7 +71,8 @@ impl ReadableLines {
     }
 }
 
-/// Returns the cells of a line; `None` if it is not UTF-8, a quotation has no end, or a carriage return divides it.
+/// Returns the cells of a line; `None` if it is not UTF-8, a quotation has no end, or a carriage
+/// return divides it.
 fn cells_of(line: &[u8]) -> Option<csv::StringRecord> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

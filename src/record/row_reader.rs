@@ -1,4 +1,5 @@
-//! [`RowReader`]: the rows of a CSV of this program, one by one, and what is wrong with a line in words.
+//! [`RowReader`]: the rows of a CSV of this program, one by one, and what is wrong with a line in
+//! words.
 
 use std::{
     fmt,
@@ -17,9 +18,10 @@ use crate::{
 
 /// The rows of a CSV, so that memory does not grow with their number.
 ///
-/// A run that is killed, or whose disk is full, leaves a last line without an end. If cells are missing there, or cannot be
-/// read, it is left out. Otherwise only its last cell may be cut short, and becomes empty. [`RowReader::torn_line`] says so.
-/// Any other line that cannot be read is an error.
+/// A run that is killed, or whose disk is full, leaves a last line without an end. If cells are
+/// missing there, or cannot be read, it is left out. Otherwise only its last cell may be cut short,
+/// and becomes empty. [`RowReader::torn_line`] says so. Any other line that cannot be read is an
+/// error.
 pub struct RowReader {
     path: PathBuf,
     csv: csv::Reader<InputFile>,
@@ -98,15 +100,16 @@ impl RowReader {
         &self.header
     }
 
-    /// Returns the line on which the row that was read last begins, counted from 1. It opens the file.
+    /// Returns the line on which the row that was read last begins, counted from 1. It opens the
+    /// file.
     pub fn line(&self) -> u64 {
         self.row
             .position()
             .map_or(0, |position| line_at(position, &self.path))
     }
 
-    /// Reads the cells of the next row as they stand in the file; `None` behind the last one. A last cell without an end is
-    /// empty.
+    /// Reads the cells of the next row as they stand in the file; `None` behind the last one. A
+    /// last cell without an end is empty.
     ///
     /// # Errors
     /// Returns an error if the row cannot be read.
@@ -127,8 +130,8 @@ impl RowReader {
     }
 
     /// Reads the next row; `None` behind the last one. `R` has the columns that the caller needs: a
-    /// [`CsvRow`](super::read::CsvRow), a [`RowView`](super::read::RowView), which borrows its words from this reader, or a
-    /// structure of the caller with fields of the same names.
+    /// [`CsvRow`](super::read::CsvRow), a [`RowView`](super::read::RowView), which borrows its
+    /// words from this reader, or a structure of the caller with fields of the same names.
     ///
     /// # Errors
     /// Returns an error if the row cannot be read.
@@ -152,16 +155,18 @@ impl RowReader {
         }
     }
 
-    /// Returns a sentence if the last line, or its last cell, was left out because it is or may be cut short. It is known once
-    /// all rows are read.
+    /// Returns a sentence if the last line, or its last cell, was left out because it is or may be
+    /// cut short. It is known once all rows are read.
     pub fn torn_line(&self) -> Option<String> {
         let path = self.path.display();
         self.torn.map(|left_out| match left_out {
             LeftOut::Line => format!(
-                "the last line of {path} is left out: it is cut short, because the run was interrupted while it wrote"
+                "the last line of {path} is left out: it is cut short, because the run was \
+                 interrupted while it wrote"
             ),
             LeftOut::LastCell => format!(
-                "the last cell of {path} is left out: its line has no end, so that it may be cut short"
+                "the last cell of {path} is left out: its line has no end, so that it may be cut \
+                 short"
             ),
         })
     }
@@ -198,7 +203,8 @@ fn length_without_end(file: &mut File) -> io::Result<Option<u64>> {
     Ok((!is_ended).then_some(found.len()))
 }
 
-/// Returns whether the last line of a file that is not empty has an end, of which the second character may be missing.
+/// Returns whether the last line of a file that is not empty has an end, of which the second
+/// character may be missing.
 pub fn ends_with_a_line(file: &mut File) -> io::Result<bool> {
     let mut last = [0];
     file.seek(SeekFrom::End(-1))?;
@@ -252,7 +258,8 @@ fn in_words(error: &csv::Error, header: Option<&csv::StringRecord>, path: &Path)
     })
 }
 
-/// Returns the number of the line at `position`. Behind a line that ends with two characters, the reader is between them.
+/// Returns the number of the line at `position`. Behind a line that ends with two characters, the
+/// reader is between them.
 fn line_at(position: &csv::Position, path: &Path) -> u64 {
     let mut first = [0];
     // What comes through a pipe is gone when it is read.

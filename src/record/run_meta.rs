@@ -15,7 +15,8 @@ use crate::{
     units::Bytes,
 };
 
-/// Version of `run.json` and `results.json`. It grows when a reader of the previous version would misread the new one.
+/// Version of `run.json` and `results.json`. It grows when a reader of the previous version would
+/// misread the new one.
 pub const FORMAT: u32 = 1;
 
 /// Everything about a run that is the same for all its records.
@@ -66,15 +67,18 @@ pub struct RunMeta {
     /// Hosts of the ranks, as Slurm abbreviates a list; empty if times are computed.
     #[serde(default)]
     pub hosts: String,
-    /// Models of the GPUs, or of the processors if the data are in host memory, joined by `+`; empty if times are computed.
+    /// Models of the GPUs, or of the processors if the data are in host memory, joined by `+`;
+    /// empty if times are computed.
     #[serde(default)]
     pub device: String,
     /// The requested sweep.
     #[serde(default)]
     pub sweep: SweepMeta,
-    /// Versions of the libraries in use: MPI, NCCL, CUDA, driver. A library that is not used is absent.
+    /// Versions of the libraries in use: MPI, NCCL, CUDA, driver. A library that is not used is
+    /// absent.
     pub versions: BTreeMap<String, String>,
-    /// Settings in force on rank 0 that change what is measured, by name: only those known to hold no secret.
+    /// Settings in force on rank 0 that change what is measured, by name: only those known to hold
+    /// no secret.
     pub environment: BTreeMap<String, String>,
     /// The settings in `environment` that come from a file which NCCL reads, each with that file.
     #[serde(default)]
@@ -109,7 +113,8 @@ pub struct RunMeta {
 }
 
 impl RunMeta {
-    /// Returns what the cases of this run are measured on. Earlier versions listed hosts and devices by rank only.
+    /// Returns what the cases of this run are measured on. Earlier versions listed hosts and
+    /// devices by rank only.
     pub fn measured_on(&self) -> MeasuredOn {
         let (mut hosts, mut device) = (self.hosts.clone(), self.device.clone());
         if self.backend.measures() && hosts.is_empty() {
@@ -151,7 +156,8 @@ pub fn models_of(ranks: &[ProcessMeta]) -> String {
     models.join("+")
 }
 
-/// The machine and the libraries that a case was measured on. What is unknown, or does not apply, is empty.
+/// The machine and the libraries that a case was measured on. What is unknown, or does not apply,
+/// is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MeasuredOn {
@@ -166,8 +172,8 @@ pub struct MeasuredOn {
 }
 
 impl MeasuredOn {
-    /// Returns whether times of both may stand in one file: same device and libraries, as far as both are known. Hosts may
-    /// differ.
+    /// Returns whether times of both may stand in one file: same device and libraries, as far as
+    /// both are known. Hosts may differ.
     pub fn is_alike(&self, other: &MeasuredOn) -> bool {
         !differs(&self.device, &other.device)
             && !differs(&self.nccl_version, &other.nccl_version)
@@ -240,7 +246,8 @@ pub struct SweepMeta {
     pub per_iter: bool,
     /// First iterations that the statistics exclude.
     pub per_iter_skip: u32,
-    /// Half width of the 95 % interval, in percent of the mean time, up to which each size is timed; absent for a single block.
+    /// Half width of the 95 % interval, in percent of the mean time, up to which each size is
+    /// timed; absent for a single block.
     pub precision: Option<f64>,
     /// Seconds for which the sweep is repeated; absent for as many passes as requested.
     pub time_s: Option<f64>,
@@ -261,7 +268,8 @@ pub struct SweepMeta {
 }
 
 impl SweepMeta {
-    /// Returns the sweep as `backend` runs it: without GPUs, many of nccl-tests' flags have no effect.
+    /// Returns the sweep as `backend` runs it: without GPUs, many of nccl-tests' flags have no
+    /// effect.
     pub fn as_run_by(&self, backend: BackendKind) -> SweepMeta {
         if backend.uses_gpus() {
             return self.clone();

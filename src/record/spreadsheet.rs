@@ -1,10 +1,11 @@
 //! Text that a spreadsheet leaves alone.
 //!
-//! A spreadsheet that opens a CSV takes some texts for what they are not: `=1+1` becomes a formula, `mar1` a day in March,
-//! `1e5` a number. An apostrophe in front makes them text, in Excel and in LibreOffice Calc ("CSV Injection", OWASP). The
-//! reader of the files takes it off again. Text that happens to begin with apostrophes and such a text gets one more, so that
-//! nothing is lost. PCI addresses stay as they are, although Excel takes `0000:18:00` for a time of day: scripts join files
-//! by them.
+//! A spreadsheet that opens a CSV takes some texts for what they are not: `=1+1` becomes a formula,
+//! `mar1` a day in March, `1e5` a number. An apostrophe in front makes them text, in Excel and in
+//! LibreOffice Calc ("CSV Injection", OWASP). The reader of the files takes it off again. Text that
+//! happens to begin with apostrophes and such a text gets one more, so that nothing is lost. PCI
+//! addresses stay as they are, although Excel takes `0000:18:00` for a time of day: scripts join
+//! files by them.
 
 use std::borrow::Cow;
 
@@ -45,8 +46,9 @@ fn is_number(text: &str) -> bool {
         && text.parse::<f64>().is_ok()
 }
 
-/// Returns whether it is a date of two or three numbers in the order of some country: `1-2`, `2026/3/4`, `2.12.12`. Most
-/// versions of libraries are none, because nothing in the middle is a month: `2.28.3`.
+/// Returns whether it is a date of two or three numbers in the order of some country: `1-2`,
+/// `2026/3/4`, `2.12.12`. Most versions of libraries are none, because nothing in the middle is a
+/// month: `2.28.3`.
 fn is_date(text: &str) -> bool {
     for separator in ['-', '/', '.', ' '] {
         let parts: Vec<&str> = text.split(separator).collect();
@@ -110,8 +112,8 @@ fn is_day_of_month(number: u32) -> bool {
     (1..=31).contains(&number)
 }
 
-/// Returns how another program, such as a spreadsheet, saved the CSV that begins with `line`, as the rest of a sentence that
-/// begins with the file; `None` if none did.
+/// Returns how another program, such as a spreadsheet, saved the CSV that begins with `line`, as
+/// the rest of a sentence that begins with the file; `None` if none did.
 pub fn saved_otherwise(line: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(line);
     let is_of_names = |it: &char| it.is_ascii_graphic() && *it != '"';

@@ -110,7 +110,8 @@ pub struct LatenessRow {
 }
 
 impl StragglerReport {
-    /// Returns what to say of it: each late node as a whole, each other late rank, and what cannot be told.
+    /// Returns what to say of it: each late node as a whole, each other late rank, and what cannot
+    /// be told.
     pub fn sentences(&self) -> Vec<String> {
         let mut found = self.node_sentences();
         for straggler in &self.stragglers {
@@ -165,7 +166,8 @@ impl LateNode {
         } = self;
         let how = verb(self.late, *processes_late);
         format!(
-            "straggler: node {host} as a whole, {processes_late} of its {processes} processes {how}"
+            "straggler: node {host} as a whole, {processes_late} of its {processes} processes \
+             {how}"
         )
     }
 }
@@ -207,8 +209,8 @@ impl Straggler {
         };
         let (how, sizes) = (verb(self.late, *ranks), self.sizes());
         format!(
-            "straggler: {who} {how} in {collective} of {sizes}: at {size} by {late_us:.0} us, {late_pct:.0} % of an operation, \
-             in {iterations_pct:.0} % of them"
+            "straggler: {who} {how} in {collective} of {sizes}: at {size} by {late_us:.0} us, \
+             {late_pct:.0} % of an operation, in {iterations_pct:.0} % of them"
         )
     }
 }

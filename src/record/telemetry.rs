@@ -45,8 +45,8 @@ pub struct GpuSummary {
     pub power_W: Option<Extent>,
     /// Energy used from the first sample to the last, by the GPU's counter.
     pub energy_J: Option<f64>,
-    /// Part of the samples, from 0 to 1, in which each reason limited the clocks; reasons that never did are absent. If it is
-    /// absent, the reasons are not known.
+    /// Part of the samples, from 0 to 1, in which each reason limited the clocks; reasons that
+    /// never did are absent. If it is absent, the reasons are not known.
     pub limited: Option<BTreeMap<String, f64>>,
 }
 

@@ -8,7 +8,8 @@ use std::{
 use chrono::{DateTime, FixedOffset, Local, SubsecRound};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The last second of which a record can tell the year in four digits, wherever it is: a day before the year 10000.
+/// The last second of which a record can tell the year in four digits, wherever it is: a day before
+/// the year 10000.
 const LAST: i64 = 253_402_214_400;
 
 /// Returns the current time to the second, with the offset of local time.
@@ -16,8 +17,9 @@ pub fn now() -> DateTime<FixedOffset> {
     exact_now().trunc_subsecs(0)
 }
 
-/// Returns the current time with the offset of local time. If the clock is not set, it is the beginning of 1970 or the end of
-/// the calendar. A change of the clock while this process runs is ignored, since otherwise an end could lie before its beginning.
+/// Returns the current time with the offset of local time. If the clock is not set, it is the
+/// beginning of 1970 or the end of the calendar. A change of the clock while this process runs is
+/// ignored, since otherwise an end could lie before its beginning.
 pub fn exact_now() -> DateTime<FixedOffset> {
     static FIRST: OnceLock<ClockReading> = OnceLock::new();
     let first = FIRST.get_or_init(ClockReading::now);
@@ -41,7 +43,8 @@ impl ClockReading {
     }
 }
 
-/// Returns the time since the machine started. It goes on while the machine sleeps, unlike an `Instant`.
+/// Returns the time since the machine started. It goes on while the machine sleeps, unlike an
+/// `Instant`.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     Duration::try_from(time).unwrap_or_default()

@@ -16,7 +16,8 @@ pub struct TableTotals {
 }
 
 impl TableTotals {
-    /// Adds a case, or its result in each of several communicators. A case that did not run adds nothing.
+    /// Adds a case, or its result in each of several communicators. A case that did not run adds
+    /// nothing.
     pub fn add(&mut self, record: &Record) {
         if !record.groups.is_empty() {
             for of_group in record.kept() {
@@ -36,14 +37,14 @@ impl TableTotals {
         self.failed_checks += record.failed_checks;
     }
 
-    /// Returns nccl-tests' `Avg bus bandwidth`: the mean over both buffer modes and all rows, in GB/s; `None` if nothing ran. A
-    /// case that was not timed counts as 0.
+    /// Returns nccl-tests' `Avg bus bandwidth`: the mean over both buffer modes and all rows, in
+    /// GB/s; `None` if nothing ran. A case that was not timed counts as 0.
     pub fn average(&self) -> Option<f64> {
         (self.ran > 0).then(|| self.busbw / f64::from(self.ran))
     }
 
-    /// Returns whether the mean is at least nine tenths of `threshold`, as for nccl-tests' `NCCL_TESTS_MIN_BW`; false if nothing
-    /// ran.
+    /// Returns whether the mean is at least nine tenths of `threshold`, as for nccl-tests'
+    /// `NCCL_TESTS_MIN_BW`; false if nothing ran.
     pub fn reaches(&self, threshold: f64) -> bool {
         self.average()
             .is_some_and(|average| average >= threshold * 0.9)

@@ -6,10 +6,12 @@ use crate::{topology::Topology, units::counted};
 /// The most ranks of a cluster, because a theory lists the messages between all pairs of ranks.
 pub const MOST_RANKS: u64 = 1024;
 
-/// The most channels that NCCL can have (include/device.h, `MAXCHANNELS`): 64 since 2.25, 32 before.
+/// The most channels that NCCL can have (include/device.h, `MAXCHANNELS`): 64 since 2.25, 32
+/// before.
 pub const MOST_CHANNELS: u64 = 64;
 
-/// The number of channels of NCCL 2.28.3 for collectives on two virtual nodes of two H200 and two rails each, the same at every level.
+/// The number of channels of NCCL 2.28.3 for collectives on two virtual nodes of two H200 and two
+/// rails each, the same at every level.
 const RECORDED_CHANNELS: u64 = 8;
 
 /// A cluster of equal nodes. Ranks are numbered node by node, and on a node by GPU.
@@ -21,7 +23,8 @@ pub struct Cluster {
     pub node: Topology,
     /// The shape of a virtual node; `None` if the node comes from a file.
     pub shape: Option<NodeShape>,
-    /// The number of channels of NCCL for collectives; `None` if it is unknown, because NCCL finds it by a search.
+    /// The number of channels of NCCL for collectives; `None` if it is unknown, because NCCL finds
+    /// it by a search.
     pub channels: Option<u64>,
 }
 

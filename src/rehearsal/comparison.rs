@@ -105,13 +105,15 @@ impl Comparison {
     /// Checks that all sources agree, in at least one number.
     ///
     /// # Errors
-    /// Returns an error with the three numbers of each disagreement, or one if there was nothing to compare.
+    /// Returns an error with the three numbers of each disagreement, or one if there was nothing to
+    /// compare.
     pub fn check(&self) -> anyhow::Result<()> {
         let (level, what) = (excerpt(&self.level), excerpt(&self.what));
         if self.agreement().is_none() {
             let sentence = format!(
-                "the rehearsal of {what} at level {level} cannot be judged: no number is known from two sources. NCCL's rules leave this \
-                 case open; set --channels, or rehearse fewer GPUs per node"
+                "the rehearsal of {what} at level {level} cannot be judged: no number is known \
+                 from two sources. NCCL's rules leave this case open; set --channels, or rehearse \
+                 fewer GPUs per node"
             );
             return Err(Failure::on_all_ranks(Code::NothingRan, sentence));
         }
@@ -323,9 +325,10 @@ mod tests {
         assert_eq!(failure.code, Code::WrongData);
         assert!(
             failure.what.starts_with(
-                "theory, log and counters disagree on alltoall at level off: relayed send connections: 0 by theory, 8 in NCCL's \
-                 log, - by the rails' counters; relayed bytes of node 0 on rail 0: 0 by theory, - in NCCL's log, 3932160 by the \
-                 rails' counters"
+                "theory, log and counters disagree on alltoall at level off: relayed send \
+                 connections: 0 by theory, 8 in NCCL's log, - by the rails' counters; relayed \
+                 bytes of node 0 on rail 0: 0 by theory, - in NCCL's log, 3932160 by the rails' \
+                 counters"
             ),
             "{}",
             failure.what

@@ -1,4 +1,5 @@
-//! Properties of every theory: what is sent arrives, and a level changes the paths of bytes and not their number.
+//! Properties of every theory: what is sent arrives, and a level changes the paths of bytes and not
+//! their number.
 
 use proptest::prelude::*;
 
@@ -40,8 +41,8 @@ fn received_by_rank(cluster: &Cluster, theory: &Theory) -> Vec<u64> {
     (0..cluster.ranks()).map(of).collect()
 }
 
-/// Returns the bytes that a rank must receive from other nodes by the definition of a collective; `None` for one that is not made of
-/// sends and receives.
+/// Returns the bytes that a rank must receive from other nodes by the definition of a collective;
+/// `None` for one that is not made of sends and receives.
 fn needed(cluster: &Cluster, case: &Case, rank: u64) -> Option<u64> {
     let is_remote = |other: u64| cluster.node_of(other) != cluster.node_of(rank);
     let chunk = case.counts.param * case.dtype.size();

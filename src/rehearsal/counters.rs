@@ -120,15 +120,16 @@ pub struct RunCounters {
     processes: Vec<ProcessCounters>,
 }
 
-/// What identifies the messages between two processes: sender, its rail, receiver, its rail, communicator, origin.
+/// What identifies the messages between two processes: sender, its rail, receiver, its rail,
+/// communicator, origin.
 type Route<'a> = (u64, u64, u64, u64, Option<&'a str>, u64);
 
 impl RunCounters {
     /// Joins the counters of all processes of a cluster.
     ///
     /// # Errors
-    /// Returns a sentence if a rank is missing or appears twice, if the ranks are not on their nodes, or if what was sent was
-    /// not received.
+    /// Returns a sentence if a rank is missing or appears twice, if the ranks are not on their
+    /// nodes, or if what was sent was not received.
     pub fn new(
         cluster: &Cluster,
         mut processes: Vec<ProcessCounters>,
@@ -170,7 +171,8 @@ impl RunCounters {
             if known != node || names != 1 {
                 let first = cluster.rank_on(node, 0);
                 return Err(format!(
-                    "rank {} ran on node {}; ranks {first} to {}, and no others, are to be on one node",
+                    "rank {} ran on node {}; ranks {first} to {}, and no others, are to be on one \
+                     node",
                     process.rank,
                     excerpt(name),
                     first + cluster.gpus() as u64 - 1
@@ -222,8 +224,8 @@ impl RunCounters {
         for ((from, rail, to, peer_rail, _, origin), [sent, received]) in balance {
             if sent != received {
                 return Err(format!(
-                    "rank {from} sent rank {to} {} bytes in {} messages of rank {origin} on rail {rail}, but {} bytes in {} messages \
-                     arrived on rail {peer_rail}",
+                    "rank {from} sent rank {to} {} bytes in {} messages of rank {origin} on rail \
+                     {rail}, but {} bytes in {} messages arrived on rail {peer_rail}",
                     sent.1, sent.0, received.1, received.0
                 ));
             }
@@ -292,7 +294,8 @@ impl RunCounters {
         bytes.into_iter().map(flow).collect()
     }
 
-    /// Returns how long messages waited for each rail on which something is played, in microseconds, over all processes.
+    /// Returns how long messages waited for each rail on which something is played, in
+    /// microseconds, over all processes.
     pub fn waited(&self) -> BTreeMap<u64, u64> {
         let mut waited: BTreeMap<u64, u64> = BTreeMap::new();
         for played in self.processes.iter().flat_map(|process| &process.played) {
@@ -387,7 +390,8 @@ mod tests {
         );
         assert_eq!(
             refused(|all| all[2].received[0].bytes -= 4),
-            "rank 0 sent rank 2 3932160 bytes in 60 messages of rank 0 on rail 0, but 3932156 bytes in 60 messages arrived on rail 0"
+            "rank 0 sent rank 2 3932160 bytes in 60 messages of rank 0 on rail 0, but 3932156 \
+             bytes in 60 messages arrived on rail 0"
         );
         assert!(
             refused(|all| {

@@ -13,7 +13,8 @@ pub(super) struct Message {
     pub(super) bytes: u64,
 }
 
-/// Returns the messages between different ranks; none for a collective that is not made of sends and receives.
+/// Returns the messages between different ranks; none for a collective that is not made of sends
+/// and receives.
 pub(super) fn messages(case: &Case) -> Vec<Message> {
     let ranks = case.ranks;
     let root = case.root.map_or(0, u64::from);

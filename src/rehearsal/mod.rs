@@ -1,5 +1,5 @@
-//! What NCCL does with PXN on several nodes with several NICs each: derived from NCCL's rules, and compared with what a run
-//! shows. Nothing here starts or measures anything.
+//! What NCCL does with PXN on several nodes with several NICs each: derived from NCCL's rules, and
+//! compared with what a run shows. Nothing here starts or measures anything.
 //!
 //! | step | module |
 //! |---|---|
@@ -17,11 +17,13 @@
 //! | messages that a rail does not send | [`waiting`] |
 //! | the table, and who relays through whom as a picture | [`table`], [`picture`] |
 //!
-//! A rail is a NIC of a node, by its number. The rails of all nodes with the same number are one network.
+//! A rail is a NIC of a node, by its number. The rails of all nodes with the same number are one
+//! network.
 //!
-//! The rules are those of NCCL 2.21.5 to 2.28.9, whose source was read; each module names the functions it follows. NCCL 2.29.2 to
-//! 2.30.7 differ in one: how many connections two ranks have (`send_recv`). Where the rules leave the answer to a search or to a
-//! measurement, the answer here is that it cannot be told.
+//! The rules are those of NCCL 2.21.5 to 2.28.9, whose source was read; each module names the
+//! functions it follows. NCCL 2.29.2 to 2.30.7 differ in one: how many connections two ranks have
+//! (`send_recv`). Where the rules leave the answer to a search or to a measurement, the answer here
+//! is that it cannot be told.
 
 mod change;
 pub mod cluster;

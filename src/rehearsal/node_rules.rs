@@ -1,7 +1,8 @@
 //! [`NodeRules`]: the NIC of each GPU, and the relays between GPUs and NICs, as NCCL chooses them.
 //!
-//! The choices follow from [`crate::topology::choice`]: the NIC of a GPU (`ncclTopoGetLocalNet` in graph/topo.cc), the GPU
-//! beside a NIC (`ncclTopoGetLocalGpu` in graph/topo.cc), and the paths that become PXN (`ncclTopoComputePaths` in graph/paths.cc).
+//! The choices follow from [`crate::topology::choice`]: the NIC of a GPU (`ncclTopoGetLocalNet` in
+//! graph/topo.cc), the GPU beside a NIC (`ncclTopoGetLocalGpu` in graph/topo.cc), and the paths
+//! that become PXN (`ncclTopoComputePaths` in graph/paths.cc).
 
 use super::{cluster::Cluster, settings::PxnSettings};
 use crate::topology::{
@@ -19,7 +20,8 @@ pub(super) struct NodeRules {
 /// The choices of one GPU.
 #[derive(Clone, Debug)]
 struct GpuRules {
-    /// The NIC that it sends through without a relay and receives through, or why that is not known.
+    /// The NIC that it sends through without a relay and receives through, or why that is not
+    /// known.
     nic: Result<usize, String>,
     /// How it reaches each NIC.
     to: Vec<NicRules>,
@@ -61,13 +63,14 @@ impl NodeRules {
         self.gpus[gpu].nic.clone()
     }
 
-    /// Returns the relay to a NIC for send/recv that relays whenever a GPU is beside the NIC; `None` if there is no such GPU, or if it is
-    /// the sender.
+    /// Returns the relay to a NIC for send/recv that relays whenever a GPU is beside the NIC;
+    /// `None` if there is no such GPU, or if it is the sender.
     pub(super) fn relay(&self, gpu: usize, nic: usize) -> Result<Option<usize>, String> {
         self.gpus[gpu].to[nic].always.clone()
     }
 
-    /// Returns the relay to a NIC if NCCL calls the path PXN, because the GPU's own path is worse; `None` if it does not.
+    /// Returns the relay to a NIC if NCCL calls the path PXN, because the GPU's own path is worse;
+    /// `None` if it does not.
     pub(super) fn needed_relay(&self, gpu: usize, nic: usize) -> Result<Option<usize>, String> {
         self.gpus[gpu].to[nic].if_needed.clone()
     }
@@ -77,7 +80,8 @@ impl NodeRules {
         self.gpus[gpu].to[nic].is_near.clone()
     }
 
-    /// Returns whether a path from a GPU to a NIC is PXN. Rings and trees use relays on such paths only.
+    /// Returns whether a path from a GPU to a NIC is PXN. Rings and trees use relays on such paths
+    /// only.
     pub(super) fn has_pxn_path(&self) -> Result<bool, String> {
         for nic in self.gpus.iter().flat_map(|gpu| &gpu.to) {
             if nic.if_needed.clone()?.is_some() {
@@ -104,7 +108,8 @@ impl NicRules {
     }
 }
 
-/// Returns whether a GPU's own path to a NIC does not pass through the processor, as it does without GPUDirect RDMA.
+/// Returns whether a GPU's own path to a NIC does not pass through the processor, as it does
+/// without GPUDirect RDMA.
 fn is_near(path: &NicPath, settings: &PxnSettings) -> Result<bool, String> {
     if !settings.has_gpudirect || path.gdr.yes == Some(false) {
         return Ok(false);
@@ -119,7 +124,8 @@ fn is_near(path: &NicPath, settings: &PxnSettings) -> Result<bool, String> {
 
 fn several_nics(node: &Topology, gpu: usize) -> String {
     format!(
-        "{} is equally near to several NICs, and takes one or the other by the number of the channel",
+        "{} is equally near to several NICs, and takes one or the other by the number of the \
+         channel",
         node.gpu_label(gpu)
     )
 }

@@ -1,4 +1,5 @@
-//! [`draw`] and [`draw_cases`]: a picture of who relays through whom, as one self-contained SVG file.
+//! [`draw`] and [`draw_cases`]: a picture of who relays through whom, as one self-contained SVG
+//! file.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -14,7 +15,8 @@ use crate::topology::svg::escaped;
 /// The most nodes that are drawn of each theory.
 const MOST_NODES: u64 = 4;
 
-// Lengths in pixels: the height of a row, the width of a node, the space between nodes and around all, and the height of a title.
+// Lengths in pixels: the height of a row, the width of a node, the space between nodes and around
+// all, and the height of a title.
 const ROW: usize = 30;
 const NODE_WIDTH: usize = 230;
 const GAP: usize = 24;
@@ -105,7 +107,8 @@ fn draw_on(nodes: &DrawnNodes, theories: &[Theory]) -> String {
     );
     text(&mut out, MARGIN, MARGIN + 8, NO_TIMES);
     let legend = format!(
-        "Grey: a GPU sends through its NIC itself. Orange: it passes its data to the GPU beside the NIC, which relays them.{}",
+        "Grey: a GPU sends through its NIC itself. Orange: it passes its data to the GPU beside \
+         the NIC, which relays them.{}",
         if drawn < nodes.count {
             format!(" The first {drawn} of {} nodes are drawn.", nodes.count)
         } else {
@@ -179,7 +182,8 @@ fn draw_node(
 ) {
     let _ = writeln!(
         out,
-        "<rect x=\"{left}\" y=\"{top}\" width=\"{NODE_WIDTH}\" height=\"{}\" rx=\"6\" fill=\"#f6f6f6\" stroke=\"#aaaaaa\"/>",
+        "<rect x=\"{left}\" y=\"{top}\" width=\"{NODE_WIDTH}\" height=\"{}\" rx=\"6\" \
+         fill=\"#f6f6f6\" stroke=\"#aaaaaa\"/>",
         nodes.rows() * ROW
     );
     text(out, left + 8, top + 20, &format!("node {node}"));
@@ -194,7 +198,8 @@ fn draw_node(
             let bow = x - 30;
             let _ = writeln!(
                 out,
-                "<path d=\"M{x} {from} C{bow} {from} {bow} {to} {x} {to}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+                "<path d=\"M{x} {from} C{bow} {from} {bow} {to} {x} {to}\" fill=\"none\" \
+                 stroke=\"{colour}\" stroke-width=\"2\"/>"
             );
         }
         let (x1, x2) = (left + GPU_X + 26, left + RAIL_X - 24);
@@ -202,7 +207,8 @@ fn draw_node(
         let shift = if relay.is_some() { 3 } else { 0 };
         let _ = writeln!(
             out,
-            "<line x1=\"{x1}\" y1=\"{}\" x2=\"{x2}\" y2=\"{}\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            "<line x1=\"{x1}\" y1=\"{}\" x2=\"{x2}\" y2=\"{}\" stroke=\"{colour}\" \
+             stroke-width=\"2\"/>",
             middle(by) + shift,
             middle(rail) + shift
         );

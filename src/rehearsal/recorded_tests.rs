@@ -1,5 +1,6 @@
-//! The theory against recorded runs of NCCL 2.28.3: four ranks on two virtual nodes of two H200 and two rails each. The log and
-//! the counters of the rails must be as the theory has them, to the byte.
+//! The theory against recorded runs of NCCL 2.28.3: four ranks on two virtual nodes of two H200 and
+//! two rails each. The log and the counters of the rails must be as the theory has them, to the
+//! byte.
 
 use std::{
     collections::BTreeMap,
@@ -24,10 +25,12 @@ use crate::{
     units::Bytes,
 };
 
-/// How often a recorded operation of 1 MiB ran: warm-up, timed and checked, out of place and in place.
+/// How often a recorded operation of 1 MiB ran: warm-up, timed and checked, out of place and in
+/// place.
 const OPERATIONS: u64 = 15;
 
-/// The variables of a recorded run that decide about relays. A plugin without GPUDirect is as NCCL_NET_GDR_LEVEL=LOC.
+/// The variables of a recorded run that decide about relays. A plugin without GPUDirect is as
+/// NCCL_NET_GDR_LEVEL=LOC.
 type Variables = &'static [(&'static str, &'static str)];
 
 const DEFAULT: Variables = &[];
@@ -240,8 +243,8 @@ fn rings_of_other_sizes_have_the_recorded_bytes() {
     }
 }
 
-/// The recorded runs that make up the rehearsal that `scripts/demo-pxn.sh` shows where there is no GPU: by topology, collective,
-/// algorithm and level.
+/// The recorded runs that make up the rehearsal that `scripts/demo-pxn.sh` shows where there is no
+/// GPU: by topology, collective, algorithm and level.
 const REHEARSAL: &[(&str, &str)] = &[
     ("off", "a2a.split.disable"),
     ("conservative", "a2a.split.level0"),
@@ -303,8 +306,8 @@ fn counter_rows(run: &str) -> Vec<CounterRow> {
         .collect()
 }
 
-/// Returns the counters of a run as the plugin writes them now. The recorded ones tell the other end of what was received only;
-/// on a node, one process sends what has the same origin and rail.
+/// Returns the counters of a run as the plugin writes them now. The recorded ones tell the other
+/// end of what was received only; on a node, one process sends what has the same origin and rail.
 fn run_counters(cluster: &Cluster, run: &str) -> RunCounters {
     let rows = counter_rows(run);
     let mut processes: Vec<ProcessCounters> = (0..cluster.ranks())
@@ -395,7 +398,9 @@ fn rehearsed(level: &str, run: &str) -> RehearsedCase {
 fn the_recorded_rehearsal_is_what_the_runs_showed() {
     let cluster = Cluster::of_virtual_nodes(2, NodeShape::Split, 2, 2).expect("a cluster");
     let mut rehearsal = Rehearsal::of(&cluster, 1 << 20);
-    rehearsal.note = "Recorded with nccl-tests and a plugin of the same kind; not every level and collective was.".into();
+    rehearsal.note = "Recorded with nccl-tests and a plugin of the same kind; not every level and \
+                      collective was."
+        .into();
     rehearsal.pxnbench = String::new();
     rehearsal.device = "NVIDIA H200".into();
     rehearsal
@@ -414,7 +419,8 @@ fn the_recorded_rehearsal_is_what_the_runs_showed() {
     assert_eq!(of("a2a.split.level2").changed, "same as balanced");
     assert_eq!(
         of("sr.split.default").changed,
-        "4 of 4 sends are relayed instead of 0; now used: rail 0; no longer used: rail 1; 0% of the bytes cross rails instead of 100%"
+        "4 of 4 sends are relayed instead of 0; now used: rail 0; no longer used: rail 1; 0% of \
+         the bytes cross rails instead of 100%"
     );
     let relayed = of("a2a.split.default")
         .flows
@@ -452,8 +458,9 @@ fn a_rehearsal_that_disagrees_has_the_numbers_and_its_exit_code() {
     let sentence = error.to_string();
     assert!(
         sentence.starts_with(
-            "theory, log and counters disagree in 2 of 3 rehearsed cases. The first, on topology split: theory, log and counters \
-             disagree on alltoall at level off: relayed send connections: 0 by theory, 8 in NCCL's log"
+            "theory, log and counters disagree in 2 of 3 rehearsed cases. The first, on topology \
+             split: theory, log and counters disagree on alltoall at level off: relayed send \
+             connections: 0 by theory, 8 in NCCL's log"
         ),
         "{sentence}"
     );

@@ -23,7 +23,8 @@ pub const REHEARSAL_JSON: &str = "rehearsal.json";
 /// The format of the JSON.
 const FORMAT: u32 = 1;
 
-/// The most cases of a record: all collectives, algorithms and levels on a few topologies are some hundred.
+/// The most cases of a record: all collectives, algorithms and levels on a few topologies are some
+/// hundred.
 const MOST_CASES: usize = 1000;
 
 /// The most bytes of a text in a record, such as the path of a topology.
@@ -243,7 +244,8 @@ impl Rehearsal {
     /// Checks that all data were right and that theory, log and counters agree.
     ///
     /// # Errors
-    /// Returns an error with the numbers of the first disagreement, or one if nothing could be compared.
+    /// Returns an error with the numbers of the first disagreement, or one if nothing could be
+    /// compared.
     pub fn check(&self) -> anyhow::Result<()> {
         self.check_data()?;
         let is_compared = |case: &RehearsedCase| case.comparison.agreement().is_some();
@@ -260,7 +262,8 @@ impl Rehearsal {
             [one] => one.comparison.check(),
             [first, ..] => first.comparison.check().map_err(|error| {
                 let what = format!(
-                    "theory, log and counters disagree in {} of {} rehearsed cases. The first, on topology {}: {error}",
+                    "theory, log and counters disagree in {} of {} rehearsed cases. The first, on \
+                     topology {}: {error}",
                     differing.len(),
                     self.cases.len(),
                     excerpt(&first.topology)

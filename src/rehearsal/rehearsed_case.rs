@@ -1,4 +1,5 @@
-//! [`RehearsedCase`]: what a run of NCCL on virtual nodes showed of one operation, beside what its rules say.
+//! [`RehearsedCase`]: what a run of NCCL on virtual nodes showed of one operation, beside what its
+//! rules say.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,8 @@ pub struct ShownRun<'a> {
     pub is_verified: Option<bool>,
 }
 
-/// Returns the algorithms and protocols that NCCL's log names, each once; nothing if it names none, as for sends and receives.
+/// Returns the algorithms and protocols that NCCL's log names, each once; nothing if it names none,
+/// as for sends and receives.
 pub fn algorithm_names(choices: &[AlgorithmChoice]) -> String {
     let mut names: Vec<String> = Vec::new();
     for choice in choices {

@@ -67,7 +67,8 @@ fn of_topology(cases: &[RehearsedCase]) -> String {
     format!("\nTopology {topology}\n{}", aligned(&rows))
 }
 
-/// Renders what does not fit into the row of a case: how long messages waited, and the numbers of a disagreement.
+/// Renders what does not fit into the row of a case: how long messages waited, and the numbers of a
+/// disagreement.
 fn below_the_table(case: &RehearsedCase) -> String {
     let mut out = String::new();
     for (rail, waited) in &case.waited_us {
@@ -102,7 +103,8 @@ pub fn heading(rehearsal: &Rehearsal) -> String {
         device => format!(" on {}", excerpt(device)),
     };
     format!(
-        "Rehearsal of operations of {} by NCCL{version}{device}: {} with {} and {} each, on one machine. Bytes are those of one operation.",
+        "Rehearsal of operations of {} by NCCL{version}{device}: {} with {} and {} each, on one \
+         machine. Bytes are those of one operation.",
         Bytes(rehearsal.size_bytes),
         counted(rehearsal.nodes, "virtual node"),
         counted(rehearsal.gpus_per_node, "GPU"),
@@ -118,7 +120,8 @@ fn yes_or_no(known: Option<bool>, yes: &'static str, no: &'static str) -> &'stat
     }
 }
 
-/// Returns the rows of a case: one for each group of nodes that send the same. What is true of the whole case is in the first.
+/// Returns the rows of a case: one for each group of nodes that send the same. What is true of the
+/// whole case is in the first.
 pub fn rows_of(case: &RehearsedCase) -> Vec<[String; 10]> {
     let mut rows = Vec::new();
     for (nodes, rails) in groups_of_nodes(&case.rails_of_one_operation()) {

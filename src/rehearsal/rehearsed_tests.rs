@@ -1,5 +1,5 @@
-//! The theory against rehearsals with the real NCCL, as this program recorded them, without flows and compared numbers: two nodes
-//! with two, four and eight GPUs and as many rails.
+//! The theory against rehearsals with the real NCCL, as this program recorded them, without flows
+//! and compared numbers: two nodes with two, four and eight GPUs and as many rails.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const RECORDS: [&str; 4] = [
     include_str!("../../tests/data/rehearsal/eight-gpus.json"),
 ];
 
-/// The channels of collectives in the logs of two nodes with two GPUs. With as many, two ranks of the other records have two
-/// connections, as their logs show.
+/// The channels of collectives in the logs of two nodes with two GPUs. With as many, two ranks of
+/// the other records have two connections, as their logs show.
 const CHANNELS: u64 = 8;
 
 /// Returns the theory of a case.
@@ -43,7 +43,8 @@ fn theory_of(rehearsal: &Rehearsal, case: &RehearsedCase) -> Theory {
     Theory::new(&cluster, &level.name, &settings, &operation, case.algorithm)
 }
 
-/// Returns the bytes of all operations that rails sent, by node and rail: all, and those that were relayed.
+/// Returns the bytes of all operations that rails sent, by node and rail: all, and those that were
+/// relayed.
 fn bytes(rails: &[RailBytes], operations: u64) -> BTreeMap<(u64, usize), (u64, u64)> {
     let mut bytes = BTreeMap::new();
     for rail in rails.iter().filter(|rail| rail.sent > 0) {

@@ -1,21 +1,24 @@
 //! The rails that rings use.
 //!
-//! NCCL finds its rings by a search that is bounded in time (`ncclTopoCompute` in graph/search.cc). It tries types of paths one after
-//! another, the nearest first, and only then rings that leave a node on another NIC than they enter by. Among results of equal
-//! bandwidth, it keeps the first. With two GPUs that have a NIC each, this leaves one outcome:
+//! NCCL finds its rings by a search that is bounded in time (`ncclTopoCompute` in graph/search.cc).
+//! It tries types of paths one after another, the nearest first, and only then rings that leave a
+//! node on another NIC than they enter by. Among results of equal bandwidth, it keeps the first.
+//! With two GPUs that have a NIC each, this leaves one outcome:
 //!
-//! - A ring enters at the GPU beside a NIC, passes to the other GPU, and leaves on the same NIC. The path to that NIC is direct if it
-//!   does not pass through the processor, and otherwise PXN, on which rings use a relay (`ncclTopoGetIntermediateRank` in
-//!   graph/paths.cc).
-//! - If PXN is not possible and the path would pass through the processor, a ring leaves on the NIC beside the other GPU
-//!   instead, and the rings of odd nodes are exchanged so that rails are not crossed (`ncclTopoPostset` in graph/connect.cc). With
-//!   `NCCL_CROSS_NIC=0` it nevertheless leaves on the NIC by which it entered.
+//! - A ring enters at the GPU beside a NIC, passes to the other GPU, and leaves on the same NIC.
+//!   The path to that NIC is direct if it does not pass through the processor, and otherwise PXN,
+//!   on which rings use a relay (`ncclTopoGetIntermediateRank` in graph/paths.cc).
+//! - If PXN is not possible and the path would pass through the processor, a ring leaves on the NIC
+//!   beside the other GPU instead, and the rings of odd nodes are exchanged so that rails are not
+//!   crossed (`ncclTopoPostset` in graph/connect.cc). With `NCCL_CROSS_NIC=0` it nevertheless
+//!   leaves on the NIC by which it entered.
 //!
-//! With more GPUs, the outcome depends on how the search divides the bandwidth of NVLinks among rings.
+//! With more GPUs, the outcome depends on how the search divides the bandwidth of NVLinks among
+//! rings.
 //!
-//! Bytes are those of the protocol Simple, which adds nothing to the data, unlike LL and LL128. NCCL divides data among channels in
-//! whole cells (`scheduleCollTasksToPlan` in enqueue.cc), and uses fewer channels for small operations (`topoGetAlgoInfo` in
-//! enqueue.cc).
+//! Bytes are those of the protocol Simple, which adds nothing to the data, unlike LL and LL128.
+//! NCCL divides data among channels in whole cells (`scheduleCollTasksToPlan` in enqueue.cc), and
+//! uses fewer channels for small operations (`topoGetAlgoInfo` in enqueue.cc).
 
 use super::{
     cluster::Cluster,
@@ -31,15 +34,16 @@ use crate::{
 /// The traffic of a cell in bytes: the least for which NCCL uses another channel.
 const CELL_TRAFFIC: u64 = 16 << 10;
 
-/// The least bytes per channel with which NCCL uses all channels: 512 threads with 64 bytes each (`ncclTopoTuneModel` in
-/// graph/tuning.cc).
+/// The least bytes per channel with which NCCL uses all channels: 512 threads with 64 bytes each
+/// (`ncclTopoTuneModel` in graph/tuning.cc).
 const BYTES_PER_CHANNEL: u64 = 512 * 64;
 
 /// The alignment in bytes of the parts into which a ring divides its data.
 const PART: u64 = 16;
 
 /// Why the rings of a larger node are not known.
-const SEARCH: &str = "NCCL finds rings by a search, whose outcome its rules decide only for one or two GPUs per node that each have a NIC";
+const SEARCH: &str = "NCCL finds rings by a search, whose outcome its rules decide only for one \
+                      or two GPUs per node that each have a NIC";
 
 /// The path of a ring through a node.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +146,8 @@ fn ring_exit(
     })
 }
 
-/// Returns the path of a ring through a node. There is a ring for each NIC, which enters the first node by that NIC.
+/// Returns the path of a ring through a node. There is a ring for each NIC, which enters the first
+/// node by that NIC.
 fn ring_hop(cluster: &Cluster, exit: RingExit, node: u64, ring: usize) -> RingHop {
     if cluster.gpus() == 1 {
         return RingHop {
@@ -176,7 +181,8 @@ fn ring_hop(cluster: &Cluster, exit: RingExit, node: u64, ring: usize) -> RingHo
     }
 }
 
-/// Returns the bytes that the rings of one rail carry from node to node, where they carry data at all.
+/// Returns the bytes that the rings of one rail carry from node to node, where they carry data at
+/// all.
 fn bytes_per_flow(cluster: &Cluster, case: &Case) -> Result<u64, String> {
     let bytes = bytes_per_hop(case)?;
     channels_that_divide(cluster, case)?;
@@ -198,8 +204,8 @@ fn bytes_per_hop(case: &Case) -> Result<u64, String> {
     }
 }
 
-/// Returns whether data pass this hop of a ring: not the one to the root of a broadcast, nor the one from the root of a reduce
-/// (device/broadcast.h, device/reduce.h).
+/// Returns whether data pass this hop of a ring: not the one to the root of a broadcast, nor the
+/// one from the root of a reduce (device/broadcast.h, device/reduce.h).
 fn carries_data(case: &Case, from: u64, to: u64) -> bool {
     let root = case.root.map(u64::from);
     match case.collective {
@@ -216,14 +222,16 @@ pub(super) fn channels(cluster: &Cluster) -> Result<u64, String> {
     })
 }
 
-/// Returns the number of channels if all channels carry equal parts of a case, which divide evenly between all ranks.
+/// Returns the number of channels if all channels carry equal parts of a case, which divide evenly
+/// between all ranks.
 ///
 /// # Errors
 /// Returns the reason if that is not certain.
 pub(super) fn channels_that_divide(cluster: &Cluster, case: &Case) -> Result<u64, String> {
     let channels = channels(cluster)?;
     let ranks = case.ranks;
-    // The size of an operation as NCCL counts it in bytes, and the traffic that it expects for each byte.
+    // The size of an operation as NCCL counts it in bytes, and the traffic that it expects for each
+    // byte.
     let (bytes, traffic_per_byte) = match case.collective {
         Collective::AllGather => (case.counts.send * case.dtype.size(), ranks),
         Collective::ReduceScatter => (case.counts.recv * case.dtype.size(), ranks),
@@ -322,7 +330,8 @@ mod tests {
         flows.flows.iter().map(|flow| flow.bytes).collect()
     }
 
-    /// Of the two rings, one enters the root's node at the root, and the other one leaves that node from the root.
+    /// Of the two rings, one enters the root's node at the root, and the other one leaves that node
+    /// from the root.
     #[test]
     fn a_ring_with_a_root_has_one_hop_without_data() {
         let half = 1 << 19;

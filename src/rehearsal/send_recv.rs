@@ -1,18 +1,25 @@
-//! The rails that send/recv uses, by `ncclTopoGetNetDev` (graph/search.cc), which transport/net.cc calls for both ends.
+//! The rails that send/recv uses, by `ncclTopoGetNetDev` (graph/search.cc), which transport/net.cc
+//! calls for both ends.
 //!
 //! - The receiver always uses its own NIC. NCCL has no relay on that side.
-//! - Without a relay, the sender uses its own NIC too; with `NCCL_CROSS_NIC=0` it uses the NIC on the receiver's rail.
-//! - The receiver's rail is the NIC that the sender's node would use for a GPU with the receiver's number.
-//! - At `NCCL_P2P_PXN_LEVEL=1`, the sender uses that NIC if its path to it is PXN or nearer, and relays if it is PXN.
-//! - At level 2, it uses that NIC whenever NVLink connects it to the GPU beside the NIC, and relays through that GPU.
+//! - Without a relay, the sender uses its own NIC too; with `NCCL_CROSS_NIC=0` it uses the NIC on
+//!   the receiver's rail.
+//! - The receiver's rail is the NIC that the sender's node would use for a GPU with the receiver's
+//!   number.
+//! - At `NCCL_P2P_PXN_LEVEL=1`, the sender uses that NIC if its path to it is PXN or nearer, and
+//!   relays if it is PXN.
+//! - At level 2, it uses that NIC whenever NVLink connects it to the GPU beside the NIC, and relays
+//!   through that GPU.
 //!
-//! A message has no more bytes than its data: the connections of send/recv share buffers, which exist for the protocol Simple only
-//! (`sendProxyConnect` in transport/net.cc).
+//! A message has no more bytes than its data: the connections of send/recv share buffers, which
+//! exist for the protocol Simple only (`sendProxyConnect` in transport/net.cc).
 //!
-//! Between two ranks there are as many connections in each direction as NCCL has channels per peer (`ncclTopoGetNchannels` and
-//! `ncclTopoComputeP2pChannels` in graph/paths.cc). Up to NCCL 2.28.9 these are 2, or 1 if there are more ranks than twice the number of
-//! channels, and this is the number derived here. From 2.29.2 on, a channel is expected to carry 14 GB/s (`NCCL_P2P_PER_CHANNEL_NET_BW`),
-//! so a NIC of 50 GB/s has 4 connections per peer. The relayed part of the connections is the same.
+//! Between two ranks there are as many connections in each direction as NCCL has channels per peer
+//! (`ncclTopoGetNchannels` and `ncclTopoComputeP2pChannels` in graph/paths.cc). Up to NCCL 2.28.9
+//! these are 2, or 1 if there are more ranks than twice the number of channels, and this is the
+//! number derived here. From 2.29.2 on, a channel is expected to carry 14 GB/s
+//! (`NCCL_P2P_PER_CHANNEL_NET_BW`), so a NIC of 50 GB/s has 4 connections per peer. The relayed
+//! part of the connections is the same.
 
 use super::{
     cluster::{Cluster, MOST_CHANNELS},
@@ -23,7 +30,8 @@ use super::{
 };
 use crate::collective::Case;
 
-/// The fewest channels that NCCL has: it duplicates those that it finds (`ncclTopoPostset` in graph/connect.cc).
+/// The fewest channels that NCCL has: it duplicates those that it finds (`ncclTopoPostset` in
+/// graph/connect.cc).
 const FEWEST_CHANNELS: u64 = 2;
 
 /// Derives the flows of a collective that is made of sends and receives, on several nodes.
@@ -69,8 +77,8 @@ struct SendPath {
     relay: Option<usize>,
 }
 
-/// Returns the path of a GPU's data to a receiver on `peer_rail`. Nodes are equal, so the NIC that the sender's node would use for a
-/// GPU with the receiver's number is the receiver's own.
+/// Returns the path of a GPU's data to a receiver on `peer_rail`. Nodes are equal, so the NIC that
+/// the sender's node would use for a GPU with the receiver's number is the receiver's own.
 fn send_path(
     rules: &NodeRules,
     settings: &PxnSettings,
@@ -88,7 +96,8 @@ fn send_path(
             relay,
         });
     }
-    // Level 2 without a relay uses the sender's own NIC, which is the receiver's rail if the sender is beside it.
+    // Level 2 without a relay uses the sender's own NIC, which is the receiver's rail if the sender
+    // is beside it.
     let uses_peer_rail = settings.cross_nic == 0
         || settings.send_recv == SendRecvRelays::IfNeeded && rules.is_near(sender, peer_rail)?;
     let nic = if uses_peer_rail {
@@ -105,7 +114,11 @@ fn channels_per_peer(cluster: &Cluster) -> Result<u64, String> {
     // NCCL also counts a processor's own link to a GPU, which may add channels for further NICs.
     let is_below_switch = |gpu: &crate::topology::Gpu| gpu.place.switch.is_some();
     if !cluster.node.gpus.iter().all(is_below_switch) {
-        return Err("a GPU is connected to the processor directly, and NCCL measures how many NICs it can fill".into());
+        return Err(
+            "a GPU is connected to the processor directly, and NCCL measures how many NICs it can \
+             fill"
+                .into(),
+        );
     }
     match cluster.channels {
         // Never more connections than channels.
@@ -114,7 +127,8 @@ fn channels_per_peer(cluster: &Cluster) -> Result<u64, String> {
         None if ranks <= 2 * FEWEST_CHANNELS => Ok(2),
         None if ranks > 2 * MOST_CHANNELS => Ok(1),
         None => Err(format!(
-            "two ranks have 2 connections, or 1 if NCCL has fewer than {} channels, which a search decides; --channels says how many",
+            "two ranks have 2 connections, or 1 if NCCL has fewer than {} channels, which a \
+             search decides; --channels says how many",
             ranks.div_ceil(2)
         )),
     }
@@ -202,7 +216,8 @@ mod tests {
         let why = alltoall(&cluster(2, NodeShape::Split, 2, 4), "off").expect_err("unknown");
         assert_eq!(
             why,
-            "GPU 0 is equally near to several NICs, and takes one or the other by the number of the channel"
+            "GPU 0 is equally near to several NICs, and takes one or the other by the number of \
+             the channel"
         );
     }
 
@@ -212,7 +227,8 @@ mod tests {
         assert_eq!(counts(&one, "default"), (0, 0, 0));
     }
 
-    /// With `NCCL_MAX_NCHANNELS=1` there is one channel, and so one connection (graph/paths.cc, `ncclTopoComputeP2pChannels`).
+    /// With `NCCL_MAX_NCHANNELS=1` there is one channel, and so one connection (graph/paths.cc,
+    /// `ncclTopoComputeP2pChannels`).
     #[test]
     fn one_channel_is_one_connection() {
         let mut pair = cluster(2, NodeShape::Split, 1, 1);

@@ -88,7 +88,8 @@ fn heading(cluster: &Cluster, size: Bytes) -> String {
         None => String::new(),
     };
     format!(
-        "Theory of one operation of {size} by the rules of {VERSIONS}: {} with {} and {} each, topology {}{channels}.",
+        "Theory of one operation of {size} by the rules of {VERSIONS}: {} with {} and {} each, \
+         topology {}{channels}.",
         counted(cluster.nodes, "node"),
         counted(cluster.gpus() as u64, "GPU"),
         counted(cluster.rails() as u64, "rail"),
@@ -209,7 +210,8 @@ const COLUMNS: [&str; 15] = [
     "note",
 ];
 
-/// Renders theories as CSV: a row per node and rail. An unknown number is an empty cell, and the note says why.
+/// Renders theories as CSV: a row per node and rail. An unknown number is an empty cell, and the
+/// note says why.
 ///
 /// # Errors
 /// Returns an error if the rows cannot be rendered.

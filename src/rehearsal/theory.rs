@@ -50,7 +50,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns a collective that runs so, with the algorithm unless it is made of sends and receives: `all_reduce, tree`.
+    /// Returns a collective that runs so, with the algorithm unless it is made of sends and
+    /// receives: `all_reduce, tree`.
     pub fn label(self, collective: Collective) -> String {
         match self {
             Algorithm::SendRecv => collective.name().to_owned(),
@@ -211,7 +212,8 @@ impl Theory {
         }
     }
 
-    /// Returns the collective, with its algorithm unless it is made of sends and receives: `all_reduce, tree`.
+    /// Returns the collective, with its algorithm unless it is made of sends and receives:
+    /// `all_reduce, tree`.
     pub fn label(&self) -> String {
         self.algorithm.label(self.collective)
     }
@@ -286,7 +288,8 @@ fn crossing(flows: &[Flow]) -> Share {
     }
 }
 
-/// Returns the case of a collective that a theory is derived for: floats, summed if they are reduced, out of place.
+/// Returns the case of a collective that a theory is derived for: floats, summed if they are
+/// reduced, out of place.
 pub fn case(cluster: &Cluster, collective: Collective, size: Bytes, root: u32) -> Case {
     let shape = CaseShape {
         collective,

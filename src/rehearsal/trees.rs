@@ -1,10 +1,11 @@
 //! The rails that the two trees of an all_reduce use.
 //!
-//! Half of the channels use one binary tree of the nodes, the other half a second one, which is the first mirrored or shifted
-//! (`ncclGetDtree` in graph/trees.cc). Data pass up to the root and down again. On GPUs of compute capability 9.0 and newer, the
-//! connections of a node to its parent and its children are all at the GPU beside the NIC, so a tree needs no relay:
-//! `ncclTopoCompute` (graph/search.cc) tries this pattern before paths through relays. Older GPUs prefer a pattern with connections at
-//! two GPUs.
+//! Half of the channels use one binary tree of the nodes, the other half a second one, which is the
+//! first mirrored or shifted (`ncclGetDtree` in graph/trees.cc). Data pass up to the root and down
+//! again. On GPUs of compute capability 9.0 and newer, the connections of a node to its parent and
+//! its children are all at the GPU beside the NIC, so a tree needs no relay: `ncclTopoCompute`
+//! (graph/search.cc) tries this pattern before paths through relays. Older GPUs prefer a pattern
+//! with connections at two GPUs.
 
 use super::{
     cluster::Cluster,
@@ -30,7 +31,11 @@ pub(super) fn flows(
     let rules = NodeRules::new(cluster, settings);
     let is_known_node = matches!((cluster.gpus(), cluster.rails()), (1, 1) | (2, 2));
     if !is_known_node {
-        return Err("NCCL finds trees by a search, whose outcome its rules decide only for one or two GPUs per node that each have a NIC".into());
+        return Err(
+            "NCCL finds trees by a search, whose outcome its rules decide only for one or two \
+             GPUs per node that each have a NIC"
+                .into(),
+        );
     }
     if cluster.shape.is_none() && cluster.gpus() > 1 {
         return Err("the shape of a tree depends on the generation of the GPUs".into());
@@ -70,7 +75,8 @@ pub(super) fn flows(
     })
 }
 
-/// Returns the bytes that one tree carries over one rail between a node and its parent, in each direction.
+/// Returns the bytes that one tree carries over one rail between a node and its parent, in each
+/// direction.
 fn bytes_per_flow(cluster: &Cluster, case: &Case) -> Result<u64, String> {
     if case.collective != Collective::AllReduce {
         return Err(format!("a {} along trees is not derived", case.collective));
@@ -108,8 +114,8 @@ fn parent(tree: u64, nodes: u64, node: u64) -> Option<u64> {
     parent_in_first(nodes, shifted).map(|parent| (parent + 1) % nodes)
 }
 
-/// Returns the parent of a node in a tree with root 0 and odd nodes as leaves, in which the number of a node lies between those of its
-/// two subtrees; `None` for the root.
+/// Returns the parent of a node in a tree with root 0 and odd nodes as leaves, in which the number
+/// of a node lies between those of its two subtrees; `None` for the root.
 fn parent_in_first(nodes: u64, node: u64) -> Option<u64> {
     if node == 0 {
         return None;

@@ -1,8 +1,9 @@
-//! Virtual nodes: GPUs that exist, beside NICs that a net plugin plays. [`xml`] is the topology file that makes NCCL see such
-//! a node.
+//! Virtual nodes: GPUs that exist, beside NICs that a net plugin plays. [`xml`] is the topology
+//! file that makes NCCL see such a node.
 //!
-//! NCCL finds the GPUs of the file by their addresses and the NICs by their names, and takes the rest from the file
-//! (graph/topo.cc, `ncclTopoGetSystem`, and graph/xml.cc). So the switches of the file need not exist.
+//! NCCL finds the GPUs of the file by their addresses and the NICs by their names, and takes the
+//! rest from the file (graph/topo.cc, `ncclTopoGetSystem`, and graph/xml.cc). So the switches of
+//! the file need not exist.
 
 use std::{collections::BTreeSet, fmt::Write as _, ops::Range};
 
@@ -31,10 +32,12 @@ const MOST_BESIDE: usize = 15;
 /// Switches per PCI domain: each has 16 bus numbers.
 const PER_DOMAIN: usize = 6;
 
-/// The way in which the GPUs and NICs of a virtual node are connected. NVSwitches connect the GPUs in each.
+/// The way in which the GPUs and NICs of a virtual node are connected. NVSwitches connect the GPUs
+/// in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeShape {
-    /// Each GPU has a switch of its own, with the rails beside it; other rails are beyond the processor.
+    /// Each GPU has a switch of its own, with the rails beside it; other rails are beyond the
+    /// processor.
     Split,
     /// One more switch is above these switches, so that no rail is beyond the processor.
     Shared,
@@ -175,8 +178,8 @@ fn virtual_nic(rail: usize, bus_id: String, switch: Option<usize>) -> Nic {
     }
 }
 
-/// Returns the topology file of a node with GPUs at these addresses and rails named `rail0`, `rail1` and so on. NCCL finds
-/// the NVLinks itself.
+/// Returns the topology file of a node with GPUs at these addresses and rails named `rail0`,
+/// `rail1` and so on. NCCL finds the NVLinks itself.
 ///
 /// # Errors
 /// Returns a sentence if they cannot be divided evenly between switches.
@@ -184,11 +187,12 @@ pub fn xml(shape: NodeShape, bus_ids: &[String], rails: usize) -> Result<String,
     Ok(file_of(&topology(shape, bus_ids, rails)?))
 }
 
-/// Returns the topology file of a node whose switches and NICs are those of `node`, with GPUs at these addresses and rails
-/// named `rail0`, `rail1` and so on.
+/// Returns the topology file of a node whose switches and NICs are those of `node`, with GPUs at
+/// these addresses and rails named `rail0`, `rail1` and so on.
 ///
 /// # Errors
-/// Returns a sentence if it has another number of GPUs, or NICs that have no PCI address of their own.
+/// Returns a sentence if it has another number of GPUs, or NICs that have no PCI address of their
+/// own.
 pub fn xml_like(node: &Topology, bus_ids: &[String]) -> Result<String, String> {
     if node.gpus.len() != bus_ids.len() {
         return Err(format!(
@@ -208,8 +212,8 @@ pub fn xml_like(node: &Topology, bus_ids: &[String]) -> Result<String, String> {
     Ok(file_of(&virtual_node))
 }
 
-/// Returns the node that NCCL sees in place of `node` with the file of [`xml_like`]: links of one speed, the NICs that the plugin
-/// plays, and the NVLinks of this machine.
+/// Returns the node that NCCL sees in place of `node` with the file of [`xml_like`]: links of one
+/// speed, the NICs that the plugin plays, and the NVLinks of this machine.
 pub fn as_played(node: &Topology) -> Topology {
     let mut played = node.clone();
     for cpu in &mut played.cpus {
@@ -255,7 +259,8 @@ fn check_addresses(node: &Topology) -> Result<(), String> {
         }
         if !known.insert(&place.bus_id) {
             return Err(format!(
-                "two devices have the PCI address {}, one of which may be a GPU of this machine: change it in the file",
+                "two devices have the PCI address {}, one of which may be a GPU of this machine: \
+                 change it in the file",
                 place.bus_id
             ));
         }
@@ -412,7 +417,8 @@ mod tests {
         let why = topology(NodeShape::Split, &placeholders(2), 3).expect_err("odd");
         assert_eq!(
             why,
-            "3 rails cannot be divided evenly between 2 GPUs: one number must be a multiple of the other"
+            "3 rails cannot be divided evenly between 2 GPUs: one number must be a multiple of \
+             the other"
         );
     }
 

@@ -11,7 +11,8 @@ const SOON_MS: u64 = 1000;
 /// The most rails that are named.
 const MOST_NAMED: usize = 4;
 
-/// Returns which rails hold messages back, those that do so for the longest time first; `None` if none does.
+/// Returns which rails hold messages back, those that do so for the longest time first; `None` if
+/// none does.
 pub fn clause(processes: &[ProcessCounters]) -> Option<String> {
     let mut held: Vec<(u64, &WaitingMessages)> = Vec::new();
     for process in processes {
@@ -74,7 +75,8 @@ mod tests {
         assert_eq!(
             clause(&all).as_deref(),
             Some(
-                "rail 1 of rank 2 holds 1 message back, the oldest for 15.1 s; rail 1 of rank 0 holds 3 messages back, the oldest for 12.0 s"
+                "rail 1 of rank 2 holds 1 message back, the oldest for 15.1 s; rail 1 of rank 0 \
+                 holds 3 messages back, the oldest for 12.0 s"
             )
         );
     }

@@ -9,27 +9,31 @@ use crate::{
     units::Micros,
 };
 
-/// The resolution of the times in us: that of CUDA events (`cudaEventElapsedTime`). Exposed communication below it cannot be told
-/// from none.
+/// The resolution of the times in us: that of CUDA events (`cudaEventElapsedTime`). Exposed
+/// communication below it cannot be told from none.
 pub const RESOLUTION: f64 = 0.5;
 
 /// The confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// The communication of a step that its computation does not hide: the time of the overlapped step less that of its computation
-/// alone. This includes the time by which communication slows computation down, because both share the device.
+/// The communication of a step that its computation does not hide: the time of the overlapped step
+/// less that of its computation alone. This includes the time by which communication slows
+/// computation down, because both share the device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Exposure {
     /// The geometric mean of the step over the blocks, less that of the computation.
     pub time_us: Micros,
-    /// Its share of the step, from 0 to 1; below 0 if the step is faster than its computation alone.
+    /// Its share of the step, from 0 to 1; below 0 if the step is faster than its computation
+    /// alone.
     pub share: f64,
-    /// The 95 % interval of the share, by Student's t over the blocks; `None` if there are fewer than two blocks.
+    /// The 95 % interval of the share, by Student's t over the blocks; `None` if there are fewer
+    /// than two blocks.
     pub share_interval: Option<[f64; 2]>,
 }
 
 impl Exposure {
-    /// Returns the exposed communication of `result`; `None` if a mode was not measured, or takes no time.
+    /// Returns the exposed communication of `result`; `None` if a mode was not measured, or takes
+    /// no time.
     pub fn of(result: &ReplayResult) -> Option<Exposure> {
         let steps = result.block_medians(StepMode::Overlapped);
         let computation = result.block_medians(StepMode::Computation);

@@ -56,7 +56,8 @@ struct CollectiveRow<'a> {
     in_step_us: Option<f64>,
     #[serde(rename = "in_step_busbw_GBps")]
     in_step_busbw: Option<f64>,
-    /// Whether a connection leaves through the NIC of another GPU. Like the next three, only with `--proof`.
+    /// Whether a connection leaves through the NIC of another GPU. Like the next three, only with
+    /// `--proof`.
     pxn: Option<&'static str>,
     transport: Option<String>,
     /// The connections that send over a network.

@@ -25,14 +25,16 @@ pub struct CollectiveKind {
     pub stream: String,
     /// The indices of the operations.
     pub operations: Vec<usize>,
-    /// The median time of an operation while nothing else runs on its rank; `None` if it was not measured.
+    /// The median time of an operation while nothing else runs on its rank; `None` if it was not
+    /// measured.
     pub alone: Option<Micros>,
     /// The median time of an operation in the overlapped step; `None` if it was not measured.
     pub in_step: Option<Micros>,
 }
 
 impl CollectiveKind {
-    /// Returns the kinds of `step` in the order of their first operations, with the times of `result`.
+    /// Returns the kinds of `step` in the order of their first operations, with the times of
+    /// `result`.
     pub fn of_step(step: &Step, result: &ReplayResult) -> Vec<CollectiveKind> {
         let mut kinds: Vec<CollectiveKind> = Vec::new();
         let mut places: HashMap<(usize, Case), usize> = HashMap::new();

@@ -1,8 +1,9 @@
-//! The replay of a training step: how long the step takes in each [`StepMode`], and how long each collective takes alone and in the
-//! step.
+//! The replay of a training step: how long the step takes in each [`StepMode`], and how long each
+//! collective takes alone and in the step.
 //!
-//! Each block runs the step in every mode, in an order that is balanced over the blocks, so that what slows the machine down for a
-//! while affects all modes alike. Nothing here prints or writes files.
+//! Each block runs the step in every mode, in an order that is balanced over the blocks, so that
+//! what slows the machine down for a while affects all modes alike. Nothing here prints or writes
+//! files.
 
 mod exposure;
 pub mod files;
@@ -59,7 +60,8 @@ pub struct ReplayMeasure {
 
 /// A listener to the stages of a replay. Every rank makes the same calls.
 pub trait ReplayObserver {
-    /// Hears that a collective of the communicator with this index was checked, while nothing else ran.
+    /// Hears that a collective of the communicator with this index was checked, while nothing else
+    /// ran.
     fn checked(&mut self, communicator: usize);
 
     /// Takes the result so far after a block. The result is the same on every rank.
@@ -69,11 +71,12 @@ pub trait ReplayObserver {
     fn measured(&mut self, result: &ReplayResult) -> anyhow::Result<()>;
 }
 
-/// Checks the result of every kind of collective of `step`, then measures all blocks, or those until a signal comes. Every rank makes
-/// the same call.
+/// Checks the result of every kind of collective of `step`, then measures all blocks, or those
+/// until a signal comes. Every rank makes the same call.
 ///
 /// # Errors
-/// Returns an error if the backend or `observer` fails. Other ranks may have no error, so the caller must end the job.
+/// Returns an error if the backend or `observer` fails. Other ranks may have no error, so the
+/// caller must end the job.
 pub fn run(
     step: &Step,
     measure: &ReplayMeasure,
@@ -121,7 +124,8 @@ struct Replay<'a> {
 struct ModeTimes {
     /// The time of each step.
     totals: Vec<Micros>,
-    /// The median time of each operation, `None` for one that did not run; empty in modes whose operations are not reported.
+    /// The median time of each operation, `None` for one that did not run; empty in modes whose
+    /// operations are not reported.
     operations: Vec<Option<Micros>>,
     /// The operations of the last step, on ranks that the timeline shows.
     timeline: Option<RankTimeline>,
@@ -192,7 +196,8 @@ impl Replay<'_> {
         }
     }
 
-    /// Adds the times of all ranks. The time of a step is that of the slowest rank, the time of an operation the mean over the ranks.
+    /// Adds the times of all ranks. The time of a step is that of the slowest rank, the time of an
+    /// operation the mean over the ranks.
     fn keep(&mut self, block: u32, mode: StepMode, all: Vec<ModeTimes>) {
         let steps = all.iter().map(|rank| rank.totals.len()).min().unwrap_or(0);
         for step in 0..steps {
@@ -219,7 +224,8 @@ impl Replay<'_> {
     }
 }
 
-/// Returns the median time of operation `index` over these steps; `None` if it did not run in all of them.
+/// Returns the median time of operation `index` over these steps; `None` if it did not run in all
+/// of them.
 fn median_duration(times: &[StepTimes], index: usize) -> Option<Micros> {
     let mut durations = Vec::with_capacity(times.len());
     for step in times {

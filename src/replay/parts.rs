@@ -24,7 +24,8 @@ pub struct CommunicationPart {
     pub count: u64,
     /// Their bytes together.
     pub bytes: Bytes,
-    /// The sum of the median times of their operations while nothing else runs on their rank; `None` if one was not measured.
+    /// The sum of the median times of their operations while nothing else runs on their rank;
+    /// `None` if one was not measured.
     pub alone_us: Option<Micros>,
     /// The same in the step.
     pub in_step_us: Option<Micros>,
@@ -95,8 +96,8 @@ mod tests {
             let times = [part.alone_us, part.in_step_us].map(|time| time.map(|time| time.0));
             (part.count, part.bytes.0, times)
         });
-        // Four buckets and two kinds of buffers: four fills and four copies back, each of large and of small gradients, two joins
-        // and two copies.
+        // Four buckets and two kinds of buffers: four fills and four copies back, each of large and
+        // of small gradients, two joins and two copies.
         let expected = [
             (6, 102_441_032, [Some(1800.0), Some(3600.0)]),
             (483, 204_882_064, [Some(200.0), Some(400.0)]),

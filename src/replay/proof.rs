@@ -1,8 +1,8 @@
 //! [`ReplayProof`]: what NCCL's logs show of the connections that each kind of collective uses.
 //!
-//! NCCL's lines do not say to which communicator a connection belongs. Connections that appear while a collective is checked, and
-//! nothing else runs, belong to the communicator of that collective. Of the others, the communicator is known only if no second one
-//! can have made them.
+//! NCCL's lines do not say to which communicator a connection belongs. Connections that appear
+//! while a collective is checked, and nothing else runs, belong to the communicator of that
+//! collective. Of the others, the communicator is known only if no second one can have made them.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,8 @@ use crate::{
 /// The connections of a replay, by the time at which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepConnections {
-    /// Those made while communicators were created: by NCCL before 2.22, or with `NCCL_RUNTIME_CONNECT=0`.
+    /// Those made while communicators were created: by NCCL before 2.22, or with
+    /// `NCCL_RUNTIME_CONNECT=0`.
     pub joined: Connections,
     /// For each communicator, those made while its collectives were checked.
     pub checked: Vec<Connections>,
@@ -59,7 +60,8 @@ pub struct KindProof {
     pub pxn: PxnVerdict,
     /// The transports of the connections, joined by `+`; empty if they are not known.
     pub transport: String,
-    /// The connections that send over a network; `None` if they may be those of another communicator.
+    /// The connections that send over a network; `None` if they may be those of another
+    /// communicator.
     pub sends: Option<SendCounts>,
 }
 
@@ -87,14 +89,16 @@ impl ReplayProof {
         proof
     }
 
-    /// Returns whether any connection for this traffic that was not made in a check may belong to one of several communicators.
+    /// Returns whether any connection for this traffic that was not made in a check may belong to
+    /// one of several communicators.
     fn has_connections_of_others(&self, step: &Step, is_pairwise: bool) -> bool {
         let StepConnections { joined, later, .. } = &self.connections;
         let has_any = |some: &Connections| !some.transports(is_pairwise).is_empty();
         if !has_any(joined) && !has_any(later) {
             return false;
         }
-        // Communicators that connect when they are joined connect their rings, whether they run collectives or not.
+        // Communicators that connect when they are joined connect their rings, whether they run
+        // collectives or not.
         let are_from_joining = !is_pairwise && has_any(joined);
         let owners = if are_from_joining {
             step.communicators.len()
@@ -105,7 +109,8 @@ impl ReplayProof {
     }
 }
 
-/// Returns how many communicators of `step` run collectives that are made of sends and receives, or how many run others.
+/// Returns how many communicators of `step` run collectives that are made of sends and receives, or
+/// how many run others.
 fn users(step: &Step, of_send_recv: bool) -> usize {
     let mut users = vec![false; step.communicators.len()];
     for operation in &step.operations {
@@ -130,8 +135,9 @@ fn shown(all: &Connections, is_pairwise: bool) -> KindProof {
     }
 }
 
-/// Returns what is shown if only the `own` connections are known to belong to the communicator, and the others of `all` may belong to
-/// another one. If no connection of all is relayed, none of the communicator's is.
+/// Returns what is shown if only the `own` connections are known to belong to the communicator, and
+/// the others of `all` may belong to another one. If no connection of all is relayed, none of the
+/// communicator's is.
 fn shown_in_part(own: &Connections, all: &Connections, is_pairwise: bool) -> KindProof {
     let known = shown(own, is_pairwise);
     let pxn = match (known.pxn, shown(all, is_pairwise).pxn) {
@@ -169,7 +175,8 @@ mod tests {
         Connections::read(text.as_bytes())
     }
 
-    /// Returns the step of Mixtral on four ranks: tokens use one communicator, gradients one or two others.
+    /// Returns the step of Mixtral on four ranks: tokens use one communicator, gradients one or two
+    /// others.
     fn step(expert: Option<u64>) -> Step {
         let options = WorkloadOptions {
             layers: Some(1),
@@ -180,7 +187,8 @@ mod tests {
         workload.on(4).expect("a step")
     }
 
-    /// Returns for each kind of collective its group, the verdict, how many sends are relayed, and the transports.
+    /// Returns for each kind of collective its group, the verdict, how many sends are relayed, and
+    /// the transports.
     fn proofs(step: &Step, connections: StepConnections, is_cut: bool) -> Vec<String> {
         let proof = ReplayProof {
             connections,
@@ -237,7 +245,8 @@ mod tests {
         );
     }
 
-    /// Returns the connections in the log of a run of NCCL 2.28.3 on four ranks of two virtual nodes.
+    /// Returns the connections in the log of a run of NCCL 2.28.3 on four ranks of two virtual
+    /// nodes.
     fn recorded(name: &str) -> Connections {
         let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nccl-logs");
         let log = fs::read(logs.join(format!("{name}.log"))).expect("a log");

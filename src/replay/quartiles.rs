@@ -37,8 +37,9 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Returns the value below which `share` of the `sorted` values lie, interpolated linearly between two neighbours: definition 7 of
-/// R. J. Hyndman and Y. Fan, "Sample Quantiles in Statistical Packages" (1996).
+/// Returns the value below which `share` of the `sorted` values lie, interpolated linearly between
+/// two neighbours: definition 7 of R. J. Hyndman and Y. Fan, "Sample Quantiles in Statistical
+/// Packages" (1996).
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = share * last as f64;

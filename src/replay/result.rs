@@ -40,7 +40,8 @@ pub struct StepSample {
     pub time: Micros,
 }
 
-/// The times of an operation: for each block, the mean over the ranks of the medians over the steps.
+/// The times of an operation: for each block, the mean over the ranks of the medians over the
+/// steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperationTimes(Vec<Micros>);
 

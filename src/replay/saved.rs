@@ -177,7 +177,8 @@ impl SavedReplay {
 /// The times of steps by mode and block, in us.
 pub type TimesOfSteps = BTreeMap<(StepMode, u32), Vec<f64>>;
 
-/// Reads all times above zero in a `steps.csv`. The second value is a remark if the last line of the file is cut short.
+/// Reads all times above zero in a `steps.csv`. The second value is a remark if the last line of
+/// the file is cut short.
 ///
 /// # Errors
 /// Returns an error if the file or a row of it cannot be read.
@@ -196,7 +197,8 @@ pub fn read_steps(path: &Path) -> Result<(TimesOfSteps, Option<String>), RowErro
     Ok((times, reader.torn_line()))
 }
 
-/// Reads the times of the blocks in which both the overlapped step and its computation alone were timed.
+/// Reads the times of the blocks in which both the overlapped step and its computation alone were
+/// timed.
 fn read_blocks(path: &Path) -> Result<Vec<BlockTimes>, RowError> {
     let (times, _) = read_steps(path)?;
     let of_mode = |mode, block| median(times.get(&(mode, block)).cloned().unwrap_or_default());

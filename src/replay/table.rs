@@ -15,8 +15,8 @@ use crate::{
     workload::Step,
 };
 
-/// Returns the table: the step in each mode, exposed communication, what copies take, and each kind of collective, with what NCCL's logs
-/// show if there is a `proof`.
+/// Returns the table: the step in each mode, exposed communication, what copies take, and each kind
+/// of collective, with what NCCL's logs show if there is a `proof`.
 pub fn text(step: &Step, result: &ReplayResult, proof: Option<&ReplayProof>) -> String {
     let mut text = String::new();
     write_modes(&mut text, result);
@@ -150,7 +150,8 @@ fn write_collectives(
     }
 }
 
-/// Returns two cells: the verdict, and how many of the connections that send over a network are relayed.
+/// Returns two cells: the verdict, and how many of the connections that send over a network are
+/// relayed.
 fn proof_cells(proof: &KindProof) -> String {
     let sends = match proof.sends {
         Some(sends) => format!("{} of {}", sends.relayed, sends.sends),
@@ -159,7 +160,8 @@ fn proof_cells(proof: &KindProof) -> String {
     format!(" {:>11} {sends:>13}", proof.pxn.label())
 }
 
-/// Returns the line about the check: how many kinds of collectives were checked, and which had wrong elements.
+/// Returns the line about the check: how many kinds of collectives were checked, and which had
+/// wrong elements.
 pub fn verification(result: &ReplayResult) -> String {
     if result.checked == 0 {
         return "# Data not checked".into();
@@ -175,7 +177,8 @@ pub fn verification(result: &ReplayResult) -> String {
     )
 }
 
-/// Returns the lines above the table: what is replayed. `about` becomes a single line, so that each line begins with `#`.
+/// Returns the lines above the table: what is replayed. `about` becomes a single line, so that each
+/// line begins with `#`.
 pub fn head(name: &str, about: &str, step: &Step) -> String {
     let volume = step.volume();
     let collectives = volume.all_collectives();
@@ -191,7 +194,8 @@ pub fn head(name: &str, about: &str, step: &Step) -> String {
     let separator = if words.peek().is_some() { ": " } else { "" };
     let about = words.collect::<Vec<&str>>().join(" ");
     format!(
-        "# Replay of {name}{separator}{about}\n# Per step and rank: {} ms of computation, {} of {} MB in {}{copies}\n",
+        "# Replay of {name}{separator}{about}\n# Per step and rank: {} ms of computation, {} of \
+         {} MB in {}{copies}\n",
         milliseconds(volume.computation),
         counted(collectives.calls, "collective"),
         megabytes(collectives.bytes),

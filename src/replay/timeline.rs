@@ -14,7 +14,8 @@ use crate::{
 /// When the operations of a step ran on one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankTimeline {
-    /// When each operation began and ended, counted from the beginning of the step on this rank; `None` for one that did not run.
+    /// When each operation began and ended, counted from the beginning of the step on this rank;
+    /// `None` for one that did not run.
     pub spans: Vec<Option<(Micros, Micros)>>,
 }
 
@@ -27,8 +28,8 @@ impl From<&StepTimes> for RankTimeline {
     }
 }
 
-/// Returns the step as a Chrome trace: a process per rank and a thread per stream. The step of each rank begins at 0, because the
-/// clocks of GPUs are not synchronized.
+/// Returns the step as a Chrome trace: a process per rank and a thread per stream. The step of each
+/// rank begins at 0, because the clocks of GPUs are not synchronized.
 pub fn chrome_trace(step: &Step, timelines: &[RankTimeline]) -> Value {
     let mut events = Vec::new();
     for (rank, timeline) in timelines.iter().enumerate() {

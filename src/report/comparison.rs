@@ -66,7 +66,8 @@ fn has_several_steps(run: &Path) -> bool {
     RunsAt::find_any(run).is_ok_and(|found| found.are_steps && found.runs.len() > 1)
 }
 
-/// Compares runs as `pxnbench compare` does. A refusal is shown instead: the runs are reported all the same.
+/// Compares runs as `pxnbench compare` does. A refusal is shown instead: the runs are reported all
+/// the same.
 fn computed(runs: &[&PathBuf]) -> Comparison {
     let request = Request {
         runs: runs.iter().map(|run| (*run).clone()).collect(),

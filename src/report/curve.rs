@@ -1,4 +1,5 @@
-//! [`Curve`]: samples over time, whose memory does not grow with the time, and [`Quantity`], the curves of one plot.
+//! [`Curve`]: samples over time, whose memory does not grow with the time, and [`Quantity`], the
+//! curves of one plot.
 
 use super::plot::{MOST_LINES, PlotLine, PlotPoint};
 
@@ -27,7 +28,8 @@ pub(super) struct Summary {
     pub(super) samples: u64,
 }
 
-/// Sums of samples over equal parts of the time. The parts grow with the time, so that memory does not.
+/// Sums of samples over equal parts of the time. The parts grow with the time, so that memory does
+/// not.
 pub(super) struct Curve {
     width: f64,
     bins: Vec<(f64, u64)>,
@@ -72,7 +74,8 @@ fn thinned(lines: usize, noun: &str) -> String {
         format!("Each point is the mean of one of at most {MOST_BINS} equal parts of the time.");
     if lines > MOST_LINES {
         sentence += &format!(
-            " {MOST_LINES} of {lines} {noun}s are drawn: those with the lowest and the highest means."
+            " {MOST_LINES} of {lines} {noun}s are drawn: those with the lowest and the highest \
+             means."
         );
     }
     sentence

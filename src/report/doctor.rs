@@ -1,4 +1,5 @@
-//! Findings of the doctor: `doctor.json` beside the results, which is what `pxnbench doctor --json` prints.
+//! Findings of the doctor: `doctor.json` beside the results, which is what `pxnbench doctor --json`
+//! prints.
 
 use serde::{Deserialize, Serialize};
 

@@ -67,7 +67,8 @@ impl Drawing {
         let fill = colour.light();
         let _ = write!(
             self.svg,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\""
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             fill=\"{fill}\""
         );
         let _ = match tooltip {
             "" => writeln!(self.svg, "/>"),
@@ -81,7 +82,8 @@ impl Drawing {
         let ((x1, y1), (x2, y2)) = (from, to);
         let _ = writeln!(
             self.svg,
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{stroke}\"/>"
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
+             stroke=\"{stroke}\"/>"
         );
     }
 
@@ -99,7 +101,8 @@ impl Drawing {
         let (anchor, fill) = (anchor.name(), colour.light());
         let _ = writeln!(
             self.svg,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"{fill}\">{}</text>",
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-family=\"sans-serif\" \
+             font-size=\"12\" fill=\"{fill}\">{}</text>",
             HtmlEscape(words)
         );
     }
@@ -111,7 +114,8 @@ impl Drawing {
     }
 }
 
-/// Returns the distance of the marks of an axis that is `length` long: 1, 2 or 5 times a power of ten, so that there are 4 to 10.
+/// Returns the distance of the marks of an axis that is `length` long: 1, 2 or 5 times a power of
+/// ten, so that there are 4 to 10.
 pub(super) fn tick(length: f64) -> f64 {
     let power = 10_f64.powf((length / 10.0).log10().floor());
     for factor in [1.0, 2.0, 5.0, 10.0] {
@@ -122,7 +126,8 @@ pub(super) fn tick(length: f64) -> f64 {
     10.0 * power
 }
 
-/// Returns the beginning of `words` as far as it fits into `width` pixels; empty if that says nothing.
+/// Returns the beginning of `words` as far as it fits into `width` pixels; empty if that says
+/// nothing.
 pub(super) fn fitting(words: &str, width: f64) -> String {
     /// The width of a letter at the size of the words, of which few are wider.
     const LETTER: f64 = 7.0;

@@ -4,7 +4,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 const CONFIDENCE: f64 = 0.95;
 
-/// Sums over the repetitions of one case. Times multiply rather than add, so their logarithms are summed.
+/// Sums over the repetitions of one case. Times multiply rather than add, so their logarithms are
+/// summed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogSums {
     count: u32,
@@ -36,8 +37,8 @@ impl LogSums {
         self.squares += distance * (value.ln() - self.mean);
     }
 
-    /// Returns the mean and its interval by Student's t. A single value has the interval that was measured with it:
-    /// `precision` is half of it in percent of the value.
+    /// Returns the mean and its interval by Student's t. A single value has the interval that was
+    /// measured with it: `precision` is half of it in percent of the value.
     pub(super) fn estimate(&self, precision: Option<f64>) -> Option<Estimate> {
         if self.count == 0 {
             return None;

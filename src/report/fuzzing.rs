@@ -19,8 +19,8 @@ const FILES: [&str; 10] = [
     "timeline.json",
 ];
 
-/// Reads two runs, one with the files in `bytes` and one with the first two of them, alone and together, and draws what they
-/// say.
+/// Reads two runs, one with the files in `bytes` and one with the first two of them, alone and
+/// together, and draws what they say.
 pub(crate) fn read(bytes: &[u8]) {
     let around = tempfile::tempdir().expect("a folder");
     let contents = files_in(bytes);

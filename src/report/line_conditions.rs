@@ -1,4 +1,5 @@
-//! What a line was measured on and with: what all lines have in common, and what tells one from the others.
+//! What a line was measured on and with: what all lines have in common, and what tells one from the
+//! others.
 
 use crate::units::counted;
 

@@ -206,8 +206,8 @@ fn whole_powers(range: Range<f64>, base: f64) -> Range<f64> {
     base.powf(low)..base.powf(high)
 }
 
-/// Returns `range` with `share` of it on both sides, and wide enough that the labels of its axis, which have four digits,
-/// differ.
+/// Returns `range` with `share` of it on both sides, and wide enough that the labels of its axis,
+/// which have four digits, differ.
 fn padded(range: Range<f64>, share: f64) -> Range<f64> {
     const LEAST_SHARE: f64 = 0.02;
     let width = range.end - range.start;

@@ -1,6 +1,6 @@
-//! The results for Prometheus, in the text format that node_exporter's text-file collector reads: base units, one family
-//! per quantity. Words of a run that change each time are labels of one metric only, so that the number of series stays
-//! that of the cases.
+//! The results for Prometheus, in the text format that node_exporter's text-file collector reads:
+//! base units, one family per quantity. Words of a run that change each time are labels of one
+//! metric only, so that the number of series stays that of the cases.
 
 use prometheus::{
     Encoder, Error, Gauge, GaugeVec, IntCounter, IntCounterVec, Opts, Registry, TextEncoder,
@@ -161,7 +161,8 @@ fn register_rows(registry: &Registry, content: &Content) -> Result<(), Error> {
     registry.register(Box::new(wrong))
 }
 
-/// Registers the training steps; nothing if none was replayed. Of several runs of one, the latest counts.
+/// Registers the training steps; nothing if none was replayed. Of several runs of one, the latest
+/// counts.
 fn register_steps(registry: &Registry, replays: &[ReplayedStep]) -> Result<(), Error> {
     if replays.is_empty() {
         return Ok(());

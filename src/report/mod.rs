@@ -1,7 +1,8 @@
-//! `pxnbench report`: what runs measured as a page to look at, as pictures, as a summary, and for Prometheus.
+//! `pxnbench report`: what runs measured as a page to look at, as pictures, as a summary, and for
+//! Prometheus.
 //!
-//! Rows are added up as they are read, so that memory grows with the number of cases and not with that of the rows. What is
-//! drawn and listed is limited, and the page says what was left out.
+//! Rows are added up as they are read, so that memory grows with the number of cases and not with
+//! that of the rows. What is drawn and listed is limited, and the page says what was left out.
 
 mod comparison;
 mod content;
@@ -161,8 +162,8 @@ fn write_pictures(folder: &Path, page: &Page) -> anyhow::Result<u64> {
     Ok(count)
 }
 
-/// Writes a file under a name that the user did not type. Such names can be guessed, so a link there, or anything else but a
-/// file, is refused.
+/// Writes a file under a name that the user did not type. Such names can be guessed, so a link
+/// there, or anything else but a file, is refused.
 fn write_at_default(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Ok(there) = path.symlink_metadata()
         && !there.is_file()

@@ -1,14 +1,16 @@
 //! Colours and shapes of the plots, in light and dark.
 //!
-//! The hues of the lines are those of M. Okabe and K. Ito, "Color Universal Design" (2008), which people with a colour
-//! vision deficiency tell apart; they are darkened on white and lightened on black until they contrast enough
-//! (WCAG 2.2, 1.4.11: 3 to 1). Each line has its own shape as well.
+//! The hues of the lines are those of M. Okabe and K. Ito, "Color Universal Design" (2008), which
+//! people with a colour vision deficiency tell apart; they are darkened on white and lightened on
+//! black until they contrast enough (WCAG 2.2, 1.4.11: 3 to 1). Each line has its own shape as
+//! well.
 
 use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
-/// A colour in light and in dark. The light one is written into the pictures; a style sheet replaces it in dark.
+/// A colour in light and in dark. The light one is written into the pictures; a style sheet
+/// replaces it in dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Colour {
     light: u32,

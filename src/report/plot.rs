@@ -10,8 +10,8 @@ pub(super) const MOST_LINES: usize = LINES.len();
 /// Points of a line that are drawn.
 pub(super) const MOST_POINTS: usize = 100;
 
-/// The least value on a logarithmic axis, and the most on any. A file can have values without bound, for whose axis the
-/// library would look for labels without end.
+/// The least value on a logarithmic axis, and the most on any. A file can have values without
+/// bound, for whose axis the library would look for labels without end.
 const LEAST_DRAWN: f64 = 1e-9;
 const MOST_DRAWN: f64 = 1e18;
 
@@ -99,7 +99,8 @@ impl PlotLine {
         self.points.iter().map(|point| (point.x, point.y))
     }
 
-    /// Returns the line with at most [`MOST_POINTS`], evenly chosen; the first and the last are among them.
+    /// Returns the line with at most [`MOST_POINTS`], evenly chosen; the first and the last are
+    /// among them.
     pub(super) fn thinned(mut self) -> PlotLine {
         let count = self.points.len();
         if count > MOST_POINTS {
@@ -111,7 +112,8 @@ impl PlotLine {
 }
 
 impl PlotPoint {
-    /// Returns the point with the part of its interval that can be drawn; `None` if the point cannot.
+    /// Returns the point with the part of its interval that can be drawn; `None` if the point
+    /// cannot.
     fn drawable(self, scale: Scale) -> Option<PlotPoint> {
         let least = match scale {
             Scale::SizesAndLogarithm => LEAST_DRAWN,

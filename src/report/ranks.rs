@@ -1,7 +1,7 @@
 //! The times of single ranks: `ranks.csv` as heat maps, rank by size.
 //!
-//! In a collective a late rank measures the shortest time, because the others wait for it: a rank that is off in either
-//! direction is of interest.
+//! In a collective a late rank measures the shortest time, because the others wait for it: a rank
+//! that is off in either direction is of interest.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -100,7 +100,8 @@ struct Collector {
     current: Measurement,
 }
 
-/// Reads the `ranks.csv` of all sources that have one. What is wrong with a file is added to `notes`.
+/// Reads the `ranks.csv` of all sources that have one. What is wrong with a file is added to
+/// `notes`.
 pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> Vec<HeatMap> {
     let mut collector = Collector::default();
     for source in sources {
@@ -252,7 +253,8 @@ fn thinned(ranks_per_row: usize, sizes: usize, shown: usize) -> String {
     let mut sentences = Vec::new();
     if ranks_per_row > 1 {
         sentences.push(format!(
-            "Each row stands for {ranks_per_row} ranks and shows the one that is furthest from the median."
+            "Each row stands for {ranks_per_row} ranks and shows the one that is furthest from \
+             the median."
         ));
     }
     if shown < sizes {

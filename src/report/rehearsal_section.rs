@@ -1,4 +1,5 @@
-//! What the page shows of rehearsals: a table per topology, and who relays through whom as pictures.
+//! What the page shows of rehearsals: a table per topology, and who relays through whom as
+//! pictures.
 
 use serde::Serialize;
 
@@ -29,7 +30,8 @@ pub(super) struct RehearsalSection {
     pub(super) figures: Vec<Figure>,
 }
 
-/// Returns the sections. `take` decides which of their figures there is room for. What is not listed is added to `left_out`.
+/// Returns the sections. `take` decides which of their figures there is room for. What is not
+/// listed is added to `left_out`.
 ///
 /// # Errors
 /// Returns an error if `take` does.
@@ -99,7 +101,8 @@ fn of_topologies(rehearsal: &Rehearsal) -> impl Iterator<Item = &[RehearsedCase]
         .chunk_by(|one, other| one.topology == other.topology)
 }
 
-/// Returns the cases of a topology by collective and algorithm: those in which only the level differs.
+/// Returns the cases of a topology by collective and algorithm: those in which only the level
+/// differs.
 fn of_collectives(cases: &[RehearsedCase]) -> impl Iterator<Item = &[RehearsedCase]> {
     cases.chunk_by(|one, other| one.label() == other.label())
 }
@@ -115,7 +118,8 @@ fn sentences(rehearsal: &Rehearsal) -> Vec<String> {
     all
 }
 
-/// Returns the table of a topology. Each of its rows has the collective and the level, since rows are read one by one.
+/// Returns the table of a topology. Each of its rows has the collective and the level, since rows
+/// are read one by one.
 fn table(cases: &[RehearsedCase], left_out: &mut Vec<String>) -> Table {
     let mut rows = Vec::new();
     for case in cases {
@@ -167,7 +171,8 @@ fn relayed_sends(case: &RehearsedCase) -> String {
     format!("{} {} of {}", case.level, case.sends.part, case.sends.whole)
 }
 
-/// Returns the rows of who sends to whom over which rail; one more than a table has if there are too many.
+/// Returns the rows of who sends to whom over which rail; one more than a table has if there are
+/// too many.
 fn ways(rehearsal: &Rehearsal, cases: &[RehearsedCase]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for case in cases {

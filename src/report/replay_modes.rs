@@ -19,7 +19,8 @@ pub(super) fn in_milliseconds(ends: Option<(f64, f64)>) -> String {
     interval(ends.map(|(low, high)| (low / 1e3, high / 1e3)))
 }
 
-/// Returns the bars of the modes of the step `name`, which is the `number`-th of the page, and their table.
+/// Returns the bars of the modes of the step `name`, which is the `number`-th of the page, and
+/// their table.
 pub(super) fn modes_figure(modes: &[ModeTimes], number: u32, name: &str) -> Figure {
     let id = format!("modes {number} {name}");
     let title = format!("Time of the step by mode: {name}");

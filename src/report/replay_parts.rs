@@ -31,7 +31,8 @@ impl ReplayParts {
             return None;
         }
         Some(format!(
-            "The communication has {} of {} MB within memory: they take {}. The collectives take {}.",
+            "The communication has {} of {} MB within memory: they take {}. The collectives take \
+             {}.",
             counted(copies.count, "copy"),
             figure(Some(copies.bytes as f64 / 1e6)),
             copies.times(),

@@ -1,4 +1,5 @@
-//! What the page shows of training steps that were replayed: times by mode, exposed communication, collectives, timelines.
+//! What the page shows of training steps that were replayed: times by mode, exposed communication,
+//! collectives, timelines.
 
 use std::borrow::Cow;
 
@@ -99,7 +100,8 @@ fn note_others(replays: usize, left_out: &mut Vec<String>) {
 /// Keeps those figures that the page has room for; the noun says what they show.
 pub(super) type TakeFigures<'a> = dyn FnMut(Vec<Figure>, &str) -> anyhow::Result<Vec<Figure>> + 'a;
 
-/// Returns the sections. `take` decides which of their figures there is room for: the times of the modes, and the timelines.
+/// Returns the sections. `take` decides which of their figures there is room for: the times of the
+/// modes, and the timelines.
 ///
 /// # Errors
 ///
@@ -156,7 +158,8 @@ fn sentences(replay: &ReplayedStep) -> Vec<String> {
             None => String::new(),
         };
         all.push(format!(
-            "Exposed communication, which computation does not hide: {} ms, {} % of the step{interval}.",
+            "Exposed communication, which computation does not hide: {} ms, {} % of the \
+             step{interval}.",
             figure(Some(exposed.time_us / 1e3)),
             share(exposed.share),
         ));
@@ -257,8 +260,8 @@ fn proof_cells(one: &CollectiveTimes) -> Vec<String> {
     ]
 }
 
-/// Returns the timelines that are shown, with what each is of, and what to say of the others: the first rank, and those whose steps
-/// were the longest and the shortest.
+/// Returns the timelines that are shown, with what each is of, and what to say of the others: the
+/// first rank, and those whose steps were the longest and the shortest.
 fn chosen(all: &[TimelineOfRank]) -> (Vec<(&TimelineOfRank, &'static str)>, String) {
     let Some(first) = all.first() else {
         return (Vec::new(), String::new());
@@ -278,8 +281,8 @@ fn chosen(all: &[TimelineOfRank]) -> (Vec<(&TimelineOfRank, &'static str)>, Stri
     let note = match all.len() - chosen.len() {
         0 => String::new(),
         _ => format!(
-            "Timelines of {} of the {} in timeline.json are drawn: the first, and those whose steps were the longest and the \
-             shortest. Perfetto shows all of them.",
+            "Timelines of {} of the {} in timeline.json are drawn: the first, and those whose \
+             steps were the longest and the shortest. Perfetto shows all of them.",
             chosen.len(),
             counted(all.len() as u64, "rank")
         ),
@@ -292,7 +295,8 @@ fn timeline_figure(timeline: &TimelineOfRank, what: &str, number: u32, name: &st
     let title = format!("Timeline of rank {rank}, {what}: {name}");
     let (svg, mut thinned) = timeline_drawing::draw(timeline);
     let description = format!(
-        "{} of the overlapped step in {}, from its begin on this rank, {} ms. Each stream is a lane. The table lists them.",
+        "{} of the overlapped step in {}, from its begin on this rank, {} ms. Each stream is a \
+         lane. The table lists them.",
         counted(timeline.operations.len() as u64, "operation"),
         counted(timeline.streams.len() as u64, "stream"),
         figure(Some(timeline.end() / 1e3)),

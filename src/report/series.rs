@@ -51,8 +51,8 @@ pub(super) struct Counts {
 ///
 /// # Errors
 ///
-/// Returns an error if a row cannot be read, or if there is none, unless there is a training step or `has_others` says that
-/// something else is reported.
+/// Returns an error if a row cannot be read, or if there is none, unless there is a training step
+/// or `has_others` says that something else is reported.
 pub(super) fn read(
     sources: &[Source],
     has_others: bool,
@@ -254,7 +254,8 @@ impl LineKey {
         }
     }
 
-    /// Returns the values of [`CONDITIONS`](super::line_conditions::CONDITIONS); empty for one that is unknown or does not apply.
+    /// Returns the values of [`CONDITIONS`](super::line_conditions::CONDITIONS); empty for one that
+    /// is unknown or does not apply.
     fn conditions(&self, words: &[String]) -> Vec<String> {
         let word = |id: WordId| words[id as usize].clone();
         vec![

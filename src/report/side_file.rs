@@ -1,11 +1,12 @@
-//! The rows of a file beside `results.csv`. What is wrong with such a file is noted and does not end the report: the results
-//! are there all the same.
+//! The rows of a file beside `results.csv`. What is wrong with such a file is noted and does not
+//! end the report: the results are there all the same.
 
 use std::path::Path;
 
 use crate::record::{RowError, RowReader};
 
-/// Calls `next` until it says that there is no further row. Notes if there is none at all, or if one cannot be read.
+/// Calls `next` until it says that there is no further row. Notes if there is none at all, or if
+/// one cannot be read.
 pub(super) fn each_row(
     path: &Path,
     notes: &mut Vec<String>,

@@ -78,7 +78,8 @@ fn find_one(path: &Path) -> anyhow::Result<Vec<Source>> {
     }
     if sources.is_empty() {
         let what = format!(
-            "{} has no results.csv, replay.json or rehearsal.json, and no folder below it has a run: nothing to report. Name the folder of a run",
+            "{} has no results.csv, replay.json or rehearsal.json, and no folder below it has a \
+             run: nothing to report. Name the folder of a run",
             path.display()
         );
         return Err(Failure::on_all_ranks(Code::NothingRan, what));

@@ -1,4 +1,5 @@
-//! Who was late: what `--stragglers` found, by rank, and `stragglers.csv` as heat maps, rank by size.
+//! Who was late: what `--stragglers` found, by rank, and `stragglers.csv` as heat maps, rank by
+//! size.
 
 use std::collections::{BTreeMap, HashMap};
 

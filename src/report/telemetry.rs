@@ -1,5 +1,5 @@
-//! What was sampled over time: `telemetry.csv`, which has clocks, temperature, power and use of the GPUs, and `samples.csv`,
-//! which has the throughput of a sweep that is repeated for a time.
+//! What was sampled over time: `telemetry.csv`, which has clocks, temperature, power and use of the
+//! GPUs, and `samples.csv`, which has the throughput of a sweep that is repeated for a time.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,8 @@ struct Collector {
     throttled: BTreeMap<String, u64>,
 }
 
-/// Reads `samples.csv` and `telemetry.csv` of all sources that have one. What is wrong with a file is added to `notes`.
+/// Reads `samples.csv` and `telemetry.csv` of all sources that have one. What is wrong with a file
+/// is added to `notes`.
 pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> Vec<Telemetry> {
     let mut all = Vec::new();
     for source in sources {

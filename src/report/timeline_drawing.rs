@@ -21,7 +21,8 @@ const LEGEND_ROW: f64 = 20.0;
 /// The narrowest bar that is seen.
 const LEAST_WIDTH: f64 = 0.8;
 
-/// The colour of computation. Those of communication are the others, in the order in which they appear.
+/// The colour of computation. Those of communication are the others, in the order in which they
+/// appear.
 const COMPUTATION: Colour = LINES[7];
 
 /// Draws the timeline. Returns the SVG, and what it leaves out as sentences.

@@ -1,4 +1,5 @@
-//! Which backend a run uses, and why. Pure: from the request and from what every process said of itself.
+//! Which backend a run uses, and why. Pure: from the request and from what every process said of
+//! itself.
 
 use std::str::FromStr;
 
@@ -53,13 +54,14 @@ impl FromStr for BackendChoice {
     }
 }
 
-/// Returns the backend, and why. `auto` uses host memory only if there is no NVIDIA device at all and Slurm gave the job
-/// none: a broken driver is an error with its remedy, never a quiet table of host memory.
+/// Returns the backend, and why. `auto` uses host memory only if there is no NVIDIA device at all
+/// and Slurm gave the job none: a broken driver is an error with its remedy, never a quiet table of
+/// host memory.
 ///
 /// # Errors
 ///
-/// Returns an error if GPUs are requested or present, and cannot be used. Every process has the same facts and so the same
-/// error.
+/// Returns an error if GPUs are requested or present, and cannot be used. Every process has the
+/// same facts and so the same error.
 pub fn choose(
     choice: BackendChoice,
     processes: &[Process],
@@ -79,8 +81,8 @@ fn needs_mpi(choice: BackendChoice, why: &str) -> anyhow::Error {
         _ => &format!("{why}, and host memory"),
     };
     let what = format!(
-        "{cause} needs MPI, but the ranks of this job meet over TCP, since RANK is set and no MPI launcher started them. Start them \
-         with mpirun or srun, or measure GPUs"
+        "{cause} needs MPI, but the ranks of this job meet over TCP, since RANK is set and no MPI \
+         launcher started them. Start them with mpirun or srun, or measure GPUs"
     );
     Failure::on_all_ranks(Code::Usage, what)
 }
@@ -141,7 +143,8 @@ fn check_gpus(processes: &[Process]) -> anyhow::Result<()> {
         let error = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
         let others = seen_by_others(processes);
         let what = format!(
-            "rank {rank} on {} cannot use a GPU ({evidence}): {error}{others}. To measure host memory instead, use --backend host",
+            "rank {rank} on {} cannot use a GPU ({evidence}): {error}{others}. To measure host \
+             memory instead, use --backend host",
             process.peer.host
         );
         return Err(Failure::on_all_ranks(Code::Cuda, what));

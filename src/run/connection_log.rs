@@ -39,7 +39,8 @@ impl ConnectionLog {
         self.fold.connections()
     }
 
-    /// Returns the first rank whose log may lack lines of what [`ConnectionLog::own`] has read. Every rank calls it alike.
+    /// Returns the first rank whose log may lack lines of what [`ConnectionLog::own`] has read.
+    /// Every rank calls it alike.
     ///
     /// # Errors
     ///
@@ -65,7 +66,8 @@ impl ConnectionLog {
         })
     }
 
-    /// Returns what the logs of all ranks say of PXN as a whole; `folder` is that of the run. Every rank calls it alike.
+    /// Returns what the logs of all ranks say of PXN as a whole; `folder` is that of the run. Every
+    /// rank calls it alike.
     ///
     /// # Errors
     ///
@@ -94,7 +96,8 @@ impl ConnectionLog {
         })
     }
 
-    /// Reads what is new. NCCL creates its file when it writes the first line; a log that cannot be read says nothing.
+    /// Reads what is new. NCCL creates its file when it writes the first line; a log that cannot be
+    /// read says nothing.
     fn read_new_lines(&mut self) {
         if self.log.is_none() {
             self.log = log::waiting_place().and_then(|file| LogTail::open(&file).ok());
@@ -135,8 +138,8 @@ fn uses_pxn(all: &Connections) -> Option<bool> {
     }
 }
 
-/// Returns `PXN used: …`, `PXN not used …` or `PXN use unknown …`, and where to read more. `reasons` are what each rank's
-/// log says.
+/// Returns `PXN used: …`, `PXN not used …` or `PXN use unknown …`, and where to read more.
+/// `reasons` are what each rank's log says.
 fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> String {
     let counts = counts(all);
     let more = folder.map_or_else(String::new, |folder| {
@@ -173,7 +176,8 @@ fn counts(all: &Connections) -> String {
     counts.join(" and ")
 }
 
-/// Returns the reason that most ranks give, the first of them if there is a tie. Ranks that give none do not count.
+/// Returns the reason that most ranks give, the first of them if there is a tie. Ranks that give
+/// none do not count.
 fn most_frequent(reasons: &[String]) -> &str {
     let frequency = |reason: &&String| reasons.iter().filter(|other| other == reason).count();
     let given = reasons.iter().rev().filter(|reason| !reason.is_empty());
@@ -198,7 +202,8 @@ pub(super) mod tests {
 
     /// Connections of both kinds of traffic.
     pub(in crate::run) const LINES: [&str; 4] = [
-        "8 coll channels, 8 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer",
+        "8 coll channels, 8 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels \
+         per peer",
         "Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM",
         "Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/1/GDRDMA",
         "Channel 00/1 : 1[1] -> 2[0] [send] via NET/IB/0(0)/GDRDMA",
@@ -209,12 +214,13 @@ pub(super) mod tests {
         let reasons = ["A.".to_owned(), "B.".into(), "B.".into()];
         assert_eq!(
             sentence(&log(&LINES), &reasons, None),
-            "PXN used: 1 of 1 connections for send/recv and 0 of 1 connections for collectives leave through another \
-             GPU's NIC."
+            "PXN used: 1 of 1 connections for send/recv and 0 of 1 connections for collectives \
+             leave through another GPU's NIC."
         );
         assert_eq!(
             sentence(&log(&LINES[..3]), &reasons, Some(Path::new("r"))),
-            "PXN not used (0 of 1 connections for collectives). B. The evidence: pxnbench proof r/nccl"
+            "PXN not used (0 of 1 connections for collectives). B. The evidence: pxnbench proof \
+             r/nccl"
         );
         assert_eq!(uses_pxn(&log(&LINES)), Some(true));
         assert_eq!(uses_pxn(&log(&LINES[..2])), Some(false));

@@ -46,7 +46,8 @@ impl<'a> RunContext<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the processes do not fit together, or the request does not fit them. All have the same error.
+    /// Returns an error if the processes do not fit together, or the request does not fit them. All
+    /// have the same error.
     pub(super) fn gather(request: &'a Request, world: &'a dyn World) -> anyhow::Result<Self> {
         let _guard = deadline::limit("asking every rank what it runs on", request.timeout);
         refuse_differing_arguments(request, world)?;
@@ -101,7 +102,8 @@ impl<'a> RunContext<'a> {
             note!("pxnbench: {warning}");
             if self.request.timing.cycles != 1 && self.groups.is_none() {
                 note!(
-                    "pxnbench: -N repeats the sweep. The number of nodes is an option of srun: srun -N 2 pxnbench ..."
+                    "pxnbench: -N repeats the sweep. The number of nodes is an option of srun: \
+                     srun -N 2 pxnbench ..."
                 );
             }
         }
@@ -117,7 +119,8 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Returns a warning if communicators have only one rank; `None` if none has, or if times are computed.
+    /// Returns a warning if communicators have only one rank; `None` if none has, or if times are
+    /// computed.
     fn lone_ranks(&self) -> Option<String> {
         if !self.backend.measures() {
             return None;
@@ -131,16 +134,22 @@ impl<'a> RunContext<'a> {
             } else {
                 ""
             };
-            return (alone > 0).then(|| format!(
-                "only one rank, so no data is transferred. Start several ranks with mpirun -np N or srun{or_gpus}"
-            ));
+            return (alone > 0).then(|| {
+                format!(
+                    "only one rank, so no data is transferred. Start several ranks with mpirun \
+                     -np N or srun{or_gpus}"
+                )
+            });
         };
         let all = groups.iter().collect::<HashSet<_>>().len();
-        (alone > 0).then(|| format!(
-            "{alone} of {} {} only one rank, so no data is transferred there. Split the ranks differently with {SPLIT} or {MASK}",
-            counted(all, "communicator"),
-            if alone == 1 { "has" } else { "have" },
-        ))
+        (alone > 0).then(|| {
+            format!(
+                "{alone} of {} {} only one rank, so no data is transferred there. Split the ranks \
+                 differently with {SPLIT} or {MASK}",
+                counted(all, "communicator"),
+                if alone == 1 { "has" } else { "have" },
+            )
+        })
     }
 
     /// Returns how operations are run here.
@@ -222,7 +231,8 @@ impl<'a> RunContext<'a> {
     }
 }
 
-/// Returns a remark on each variable of this process that was meant for nccl-tests, but is read by nobody.
+/// Returns a remark on each variable of this process that was meant for nccl-tests, but is read by
+/// nobody.
 fn misspelt_names() -> Vec<String> {
     let found = names::findings_on_nccl_tests(&facts::settings());
     let remarks = found
@@ -254,8 +264,8 @@ impl RunContext<'_> {
         }
     }
 
-    /// Returns how many processes use the most shared of this process's GPUs: more than one if nodes are virtual, or if NCCL
-    /// is told to let ranks share.
+    /// Returns how many processes use the most shared of this process's GPUs: more than one if
+    /// nodes are virtual, or if NCCL is told to let ranks share.
     pub(super) fn gpu_sharers(&self) -> u32 {
         let mut most = 1;
         for own in self.uuids(self.world.rank() as usize) {
@@ -272,7 +282,8 @@ impl RunContext<'_> {
         used.map(|&gpu| seen[gpu].as_str()).collect()
     }
 
-    /// Returns whether the GPUs of all ranks can reduce 8-bit floats. Every rank has the same answer.
+    /// Returns whether the GPUs of all ranks can reduce 8-bit floats. Every rank has the same
+    /// answer.
     pub(super) fn reduces_float8(&self) -> bool {
         let of_process = |(process, gpus): (&facts::Process, &Vec<usize>)| {
             gpus.iter().all(|&gpu| {
@@ -318,7 +329,8 @@ fn refuse_differing_arguments(request: &Request, world: &dyn World) -> anyhow::R
         return Ok(());
     };
     let what = format!(
-        "rank 0 on {host} and rank {rank} on {other_host} were started with different arguments{}. Start all ranks with the same arguments",
+        "rank 0 on {host} and rank {rank} on {other_host} were started with different \
+         arguments{}. Start all ranks with the same arguments",
         difference(words, other_words)
     );
     Err(Failure::on_all_ranks(Code::Usage, what))

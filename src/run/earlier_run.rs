@@ -1,4 +1,5 @@
-//! The run that `--resume` continues if no place is named: the latest one below `results` with the same arguments.
+//! The run that `--resume` continues if no place is named: the latest one below `results` with the
+//! same arguments.
 
 use std::{fs, path::Path};
 
@@ -7,7 +8,8 @@ use serde_json::Value;
 
 use crate::record::read;
 
-/// An option in which the arguments of two runs may differ: it changes neither cases nor how they are measured.
+/// An option in which the arguments of two runs may differ: it changes neither cases nor how they
+/// are measured.
 struct FreeOption {
     /// The long name.
     name: &'static str,
@@ -48,7 +50,8 @@ const FREE_OPTIONS: [FreeOption; 4] = [
 ];
 
 impl FreeOption {
-    /// Returns whether `word` is this option, without a value or with one behind `=` or, for the short name, directly behind it.
+    /// Returns whether `word` is this option, without a value or with one behind `=` or, for the
+    /// short name, directly behind it.
     fn is(&self, word: &str) -> bool {
         let name = word.split('=').next().unwrap_or(word);
         if name.starts_with(self.shortest) && self.name.starts_with(name) {
@@ -64,8 +67,8 @@ impl FreeOption {
     }
 }
 
-/// Returns the name of the latest run below `results` that has rows and was started with `command`, apart from
-/// [`FREE_OPTIONS`]; in a Slurm job the name has two parts.
+/// Returns the name of the latest run below `results` that has rows and was started with `command`,
+/// apart from [`FREE_OPTIONS`]; in a Slurm job the name has two parts.
 pub(super) fn find(results: &Path, command: &[String]) -> Option<String> {
     let wanted = arguments(command);
     let mut latest: Option<(DateTime<FixedOffset>, String)> = None;

@@ -3,8 +3,9 @@
 use super::{log, presets::Presets};
 use crate::{env::Env, levels::ports::Port, nccl_log::subsystems::LogDetail};
 
-/// Returns what level, resources and network set in the environment `env` on a node with the ports that `ports` lists, and
-/// what has NCCL write its log to a file of this process: on stdout it would mix with the table.
+/// Returns what level, resources and network set in the environment `env` on a node with the ports
+/// that `ports` lists, and what has NCCL write its log to a file of this process: on stdout it
+/// would mix with the table.
 pub fn to_set(
     presets: &Presets,
     proof: bool,

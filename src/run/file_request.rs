@@ -15,7 +15,8 @@ pub struct FileRequest {
     pub json: Option<PathBuf>,
     /// The JSON with nccl-tests' keys.
     pub nccl_tests_json: Option<PathBuf>,
-    /// Whether the program was called by a name of nccl-tests', and so makes no folder of its own accord.
+    /// Whether the program was called by a name of nccl-tests', and so makes no folder of its own
+    /// accord.
     pub is_drop_in: bool,
     /// Whether an earlier run at the same place is continued.
     pub resume: bool,
@@ -33,7 +34,8 @@ impl FileRequest {
         files.into_iter().any(Option::is_some)
     }
 
-    /// Returns the paths of the run's files; their folder is `default` unless one or a single file is requested.
+    /// Returns the paths of the run's files; their folder is `default` unless one or a single file
+    /// is requested.
     pub fn paths(&self, default: &Path) -> OutputPaths {
         let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
         let paths = if self.is_drop_in && !is_asked {

@@ -1,7 +1,7 @@
 //! NCCL's own log: one file per process, never on stdout.
 //!
-//! NCCL opens its log before the run's folder is known to every rank, so the log waits in this process's own folder for
-//! temporary files and is copied when the run ends.
+//! NCCL opens its log before the run's folder is known to every rank, so the log waits in this
+//! process's own folder for temporary files and is copied when the run ends.
 
 use std::{
     fs::{self, File},
@@ -20,8 +20,8 @@ fn name() -> String {
     format!("{}.{}.log", placement::host_name(), std::process::id())
 }
 
-/// Makes the folder where the log of this process waits, and returns the log's path; `None` if it cannot be made, which
-/// [`scratch::check`] reports if NCCL is to run.
+/// Makes the folder where the log of this process waits, and returns the log's path; `None` if it
+/// cannot be made, which [`scratch::check`] reports if NCCL is to run.
 pub(super) fn file() -> Option<String> {
     let file = scratch::folder().ok()?.join(name());
     file.to_str().map(str::to_owned)
@@ -46,8 +46,9 @@ pub(super) fn text() -> String {
         .unwrap_or_default()
 }
 
-/// Copies this process's log, if there is one, to `nccl/` in the run's folder. It stays where it waits until the process
-/// ends: NCCL may still write to it, and an end in good order copies all of it.
+/// Copies this process's log, if there is one, to `nccl/` in the run's folder. It stays where it
+/// waits until the process ends: NCCL may still write to it, and an end in good order copies all of
+/// it.
 pub(super) fn collect(folder: Option<&Path>) {
     let Some(waiting) = waiting_place().filter(|file| file.exists()) else {
         return;

@@ -118,7 +118,8 @@ impl MeasuringRun<'_> {
         Ok(telemetry)
     }
 
-    /// Ends the telemetry, and says on process 0 what is not known; `run.json` has that beside the summary.
+    /// Ends the telemetry, and says on process 0 what is not known; `run.json` has that beside the
+    /// summary.
     fn end_telemetry(&self, telemetry: &mut RunTelemetry) -> anyhow::Result<()> {
         for gap in telemetry.end(self.context.world, self.session)? {
             note!("pxnbench: {gap}");
@@ -126,7 +127,8 @@ impl MeasuringRun<'_> {
         Ok(())
     }
 
-    /// Runs the sweep, shows it and keeps its results. Returns how it ended, and what measuring it took.
+    /// Runs the sweep, shows it and keeps its results. Returns how it ended, and what measuring it
+    /// took.
     fn sweep(
         &self,
         plan: &Plan,
@@ -152,7 +154,8 @@ impl MeasuringRun<'_> {
         Ok((verdict, measure))
     }
 
-    /// Returns the remarks on late ranks: those of a search, if it is requested, or on a node that was slower than the others.
+    /// Returns the remarks on late ranks: those of a search, if it is requested, or on a node that
+    /// was slower than the others.
     fn late_ranks(
         &mut self,
         plan: &Plan,
@@ -180,7 +183,8 @@ impl MeasuringRun<'_> {
         Ok(())
     }
 
-    /// Judges the requirements on the results, and says what they miss. They decide on the exit code if nothing worse does.
+    /// Judges the requirements on the results, and says what they miss. They decide on the exit
+    /// code if nothing worse does.
     fn with_requirements(
         &self,
         verdict: (Code, String),

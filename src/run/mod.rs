@@ -1,4 +1,5 @@
-//! A run: from a request to measured records. The parts are wired here: ranks, facts, backend, plan, files, loop, end.
+//! A run: from a request to measured records. The parts are wired here: ranks, facts, backend,
+//! plan, files, loop, end.
 //!
 //! | step | module |
 //! |---|---|

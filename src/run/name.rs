@@ -125,8 +125,8 @@ fn choose(request: &Request) -> Result<RunName, String> {
     })
 }
 
-/// Returns the name of the run to continue: that of this job if it has rows, otherwise the latest one with the same
-/// arguments.
+/// Returns the name of the run to continue: that of this job if it has rows, otherwise the latest
+/// one with the same arguments.
 fn earlier(id: String) -> Result<String, String> {
     let results = Path::new(RESULTS);
     // Outside a job, the name is that of another run if both began within one second.
@@ -135,8 +135,8 @@ fn earlier(id: String) -> Result<String, String> {
         return Ok(id);
     }
     earlier_run::find(results, &command()).ok_or_else(|| {
-        "--resume finds no earlier run below results/ that was started with these arguments. Name its folder with --out, or \
-         its CSV with --csv"
+        "--resume finds no earlier run below results/ that was started with these arguments. Name \
+         its folder with --out, or its CSV with --csv"
             .to_owned()
     })
 }
@@ -157,8 +157,8 @@ fn collectives(all: &[Collective]) -> String {
     }
 }
 
-/// Returns the name of a run: inside a Slurm job the job's name and id, with the number of the step if there is one;
-/// otherwise the collectives and the time.
+/// Returns the name of a run: inside a Slurm job the job's name and id, with the number of the step
+/// if there is one; otherwise the collectives and the time.
 fn run_id(env: Env, collectives: &str) -> String {
     let Ok(Some(job)) = SlurmJob::from(env) else {
         return format!("{collectives}-{}", record::now().format("%Y%m%dT%H%M%S"));
@@ -169,7 +169,8 @@ fn run_id(env: Env, collectives: &str) -> String {
     }
 }
 
-/// Makes the folder `id`, or `id-2`, `id-3`, … if another run has it: two runs of one second do not share a folder.
+/// Makes the folder `id`, or `id-2`, `id-3`, … if another run has it: two runs of one second do not
+/// share a folder.
 fn reserve(id: String) -> String {
     for number in 1..=MOST_RUNS {
         let name = numbered(&id, number);

@@ -1,4 +1,5 @@
-//! Whether the network that is requested can work in this job. Pure: from what every process said of itself.
+//! Whether the network that is requested can work in this job. Pure: from what every process said
+//! of itself.
 
 use crate::{
     exit::{Code, Failure},
@@ -26,7 +27,8 @@ pub(super) enum NetworkVerdict {
 ///
 /// # Errors
 ///
-/// Returns an error with the reason if it cannot. Every process has the same facts and so the same error.
+/// Returns an error with the reason if it cannot. Every process has the same facts and so the same
+/// error.
 pub(super) fn check(
     network: &Preset,
     backend: BackendKind,
@@ -103,13 +105,14 @@ impl Job<'_> {
             return Answer::Yes;
         }
         Answer::No(format!(
-            "it works only within a node, but this job has {} nodes. Start all ranks on one node, or use ib, ethernet or socket",
+            "it works only within a node, but this job has {} nodes. Start all ranks on one node, \
+             or use ib, ethernet or socket",
             self.nodes
         ))
     }
 
-    /// Returns whether ranks exchange over a network. On one node NCCL uses one only if GPUs may use neither each other's memory
-    /// nor the host's.
+    /// Returns whether ranks exchange over a network. On one node NCCL uses one only if GPUs may
+    /// use neither each other's memory nor the host's.
     fn crosses_nodes(&self) -> Answer {
         let forced_out = self.processes.iter().all(|process| {
             is_on(process, "NCCL_P2P_DISABLE") && is_on(process, "NCCL_SHM_DISABLE")
@@ -118,11 +121,13 @@ impl Job<'_> {
         if self.nodes > 1 || (forced_out && !is_pxn) {
             return Answer::Yes;
         }
-        let why = "it connects nodes, but this job has one, whose GPUs communicate over NVLink, PCIe or host memory";
+        let why = "it connects nodes, but this job has one, whose GPUs communicate over NVLink, \
+                   PCIe or host memory";
         let remedy = if is_pxn {
             "start ranks on two nodes or more"
         } else {
-            "start ranks on two nodes, or set NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 to measure the NIC alone"
+            "start ranks on two nodes, or set NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 to measure \
+             the NIC alone"
         };
         Answer::No(format!("{why}; {remedy}"))
     }
@@ -155,8 +160,8 @@ impl Job<'_> {
             return Answer::Yes;
         }
         Answer::Unknown(
-            "it is unknown whether NVLink connects all GPUs (a rank that sees one GPU cannot tell); if it does \
-             not, NCCL will find no transport"
+            "it is unknown whether NVLink connects all GPUs (a rank that sees one GPU cannot \
+             tell); if it does not, NCCL will find no transport"
                 .into(),
         )
     }
@@ -164,8 +169,8 @@ impl Job<'_> {
     fn lacks_nvlink(&self) -> Answer {
         if let Some(rank) = self.first_with(&[GpuLink::NvLink, GpuLink::PartlyNvLink]) {
             return Answer::No(format!(
-                "the GPUs that {} sees have NVLink, and no NCCL variable can force PCIe where there is NVLink. Use nvlink or \
-                 shm",
+                "the GPUs that {} sees have NVLink, and no NCCL variable can force PCIe where \
+                 there is NVLink. Use nvlink or shm",
                 self.rank_on_host(rank)
             ));
         }
@@ -173,8 +178,8 @@ impl Job<'_> {
             return refused;
         }
         Answer::Unknown(
-            "CUDA does not tell whether the GPUs have NVLink. If they do, NCCL uses it instead of PCIe; see the lines 'via \
-             P2P' in its log (NCCL_DEBUG=INFO)"
+            "CUDA does not tell whether the GPUs have NVLink. If they do, NCCL uses it instead of \
+             PCIe; see the lines 'via P2P' in its log (NCCL_DEBUG=INFO)"
                 .into(),
         )
     }
@@ -195,13 +200,15 @@ impl Job<'_> {
             ports::listing(ports)
         };
         Answer::No(format!(
-            "{} has no active {} port (/sys/class/infiniband shows {found}). Use another network, or auto",
+            "{} has no active {} port (/sys/class/infiniband shows {found}). Use another network, \
+             or auto",
             self.rank_on_host(rank),
             link.name()
         ))
     }
 
-    /// Returns whether a NIC can read a GPU's memory. Only NCCL finds that out; what makes it impossible is known before.
+    /// Returns whether a NIC can read a GPU's memory. Only NCCL finds that out; what makes it
+    /// impossible is known before.
     fn can_use_gpudirect(&self) -> Answer {
         for (rank, process) in self.processes.iter().enumerate() {
             let found = conflict::findings(&ConflictContext {
@@ -220,14 +227,16 @@ impl Job<'_> {
                 .any(|name| process.settings.get(name).is_some());
             if process.rdma.is_empty() && !has_plugin {
                 return Answer::No(format!(
-                    "a relay needs GPUDirect, and {} has no RDMA device in /sys/class/infiniband and no network plugin in \
-                     NCCL_NET_PLUGIN, so NCCL would use sockets. Use socket, or name the plugin",
+                    "a relay needs GPUDirect, and {} has no RDMA device in /sys/class/infiniband \
+                     and no network plugin in NCCL_NET_PLUGIN, so NCCL would use sockets. Use \
+                     socket, or name the plugin",
                     self.rank_on_host(rank)
                 ));
             }
         }
         Answer::Unknown(format!(
-            "only NCCL can determine whether GPUDirect works. See 'GPU Direct RDMA' in its log ({})",
+            "only NCCL can determine whether GPUDirect works. See 'GPU Direct RDMA' in its log \
+             ({})",
             LogDetail::Networks
         ))
     }
@@ -343,7 +352,8 @@ mod tests {
             refused(name, 1, with_ports(&ports), "this job has one");
         }
         assert_eq!(ask("socket", 2, process("")), Ok(vec![]));
-        // GPUs that may use neither each other's memory nor the host's take the network on one node too.
+        // GPUs that may use neither each other's memory nor the host's take the network on one node
+        // too.
         let apart = "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1";
         assert_eq!(ask("socket", 1, process(apart)), Ok(vec![]));
         refused("pxn", 1, process(apart), "two nodes or more");

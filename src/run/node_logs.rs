@@ -1,4 +1,5 @@
-//! [`NodeLogs`]: the kernel log and the counters of memory control groups, asked for why a rank died or its GPU failed.
+//! [`NodeLogs`]: the kernel log and the counters of memory control groups, asked for why a rank
+//! died or its GPU failed.
 
 use std::{
     fs,
@@ -18,7 +19,8 @@ use crate::{
     world::cause::{LossCause, SystemLogs},
 };
 
-/// The logs of the node of this process, and their state when the run began: only what came later counts.
+/// The logs of the node of this process, and their state when the run began: only what came later
+/// counts.
 pub(super) struct NodeLogs {
     /// The root of the file system.
     root: PathBuf,
@@ -96,18 +98,19 @@ impl SystemLogs for NodeLogs {
             return LossCause {
                 is_killed: true,
                 clause: format!(
-                    "memory ran out: {file} counts {} since the start. Request more memory (--mem), or use smaller sizes",
+                    "memory ran out: {file} counts {} since the start. Request more memory \
+                     (--mem), or use smaller sizes",
                     counted(kills, "out-of-memory kill")
                 ),
             };
         }
         let clause = self.gpu_error(logged).unwrap_or_else(|| match &lines {
-            Ok(_) => "the cause is unknown: neither the kernel log nor a memory control group shows one. Look at the \
-                      output of that rank"
+            Ok(_) => "the cause is unknown: neither the kernel log nor a memory control group \
+                      shows one. Look at the output of that rank"
                 .into(),
             Err(why) => format!(
-                "the cause is unknown: no memory control group counted an out-of-memory kill, and the kernel log cannot be \
-                 read ({why}). Look at dmesg there as root"
+                "the cause is unknown: no memory control group counted an out-of-memory kill, and \
+                 the kernel log cannot be read ({why}). Look at dmesg there as root"
             ),
         });
         LossCause {
@@ -197,7 +200,8 @@ mod tests {
         let told = node.logs().on_lost_process(42);
         assert_eq!(
             told.clause,
-            "the cause is unknown: neither the kernel log nor a memory control group shows one. Look at the output of that rank"
+            "the cause is unknown: neither the kernel log nor a memory control group shows one. \
+             Look at the output of that rank"
         );
         fs::remove_file(node.0.path().join("dev/kmsg")).expect("removed");
         let told = node.logs().on_lost_process(42);
@@ -223,7 +227,10 @@ mod tests {
         ]);
         let told = logs.on_own_failure(Code::Cuda).expect("an error");
         assert!(
-            told.starts_with("the kernel log of this node has an ECC error of a GPU: NVRM: Xid (PCI:0000:18:00): 94"),
+            told.starts_with(
+                "the kernel log of this node has an ECC error of a GPU: NVRM: Xid \
+                 (PCI:0000:18:00): 94"
+            ),
             "{told}"
         );
         assert_eq!(logs.on_own_failure(Code::Usage), None);

@@ -25,8 +25,8 @@ pub(super) fn world(request: &Request) -> anyhow::Result<Box<dyn World>> {
     world::open::world("a sweep", needs_ranks, WaitLimits::all(request.timeout))
 }
 
-/// Opens the backend of the job on this rank. All ranks fail alike, except for a GPU that does not start and for NCCL
-/// itself.
+/// Opens the backend of the job on this rank. All ranks fail alike, except for a GPU that does not
+/// start and for NCCL itself.
 ///
 /// # Errors
 ///

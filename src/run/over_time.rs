@@ -53,8 +53,8 @@ impl Repetition {
         self.rows += u64::from(is_first);
         let remark = is_first.then(|| {
             format!(
-                "results.csv and results.json have {MOST_ROWS} rows; from now on only cases with wrong data are added to them. \
-                 samples.csv covers the whole time"
+                "results.csv and results.json have {MOST_ROWS} rows; from now on only cases with \
+                 wrong data are added to them. samples.csv covers the whole time"
             )
         });
         (false, remark)
@@ -66,7 +66,8 @@ impl Repetition {
         self.sampler.add(record, self.began.elapsed())
     }
 
-    /// Returns a sentence about a case of a later pass, which the table does not show, if its data were wrong.
+    /// Returns a sentence about a case of a later pass, which the table does not show, if its data
+    /// were wrong.
     pub(super) fn complaint(&mut self, record: &Record) -> Option<String> {
         if record.status != Status::Wrong || record.cycle == 0 || self.named >= MOST_NAMED {
             return None;
@@ -164,7 +165,8 @@ pub(super) fn growth_remarks(found: &OverTime) -> Vec<String> {
         let Some(growth) = growth else { continue };
         if growth.growth() >= LEAST_GROWTH.max(growth.first / 20) {
             remarks.push(format!(
-                "{memory} of process {} on {}{whose} grew from {} to {} while the sweep was repeated",
+                "{memory} of process {} on {}{whose} grew from {} to {} while the sweep was \
+                 repeated",
                 growth.process,
                 growth.host,
                 mebibytes(growth.first),
@@ -246,7 +248,8 @@ mod tests {
         assert_eq!(
             growth_remarks(&growth(200, 300)),
             [
-                "the memory of process 3 on node7 grew from 200 MiB to 300 MiB while the sweep was repeated"
+                "the memory of process 3 on node7 grew from 200 MiB to 300 MiB while the sweep \
+                 was repeated"
             ]
         );
         let on_gpus = OverTime {
@@ -256,8 +259,8 @@ mod tests {
         assert_eq!(
             growth_remarks(&on_gpus),
             [
-                "the memory in use on the GPUs of process 3 on node7, by all programs together, grew from 200 MiB to 300 MiB while the \
-                 sweep was repeated"
+                "the memory in use on the GPUs of process 3 on node7, by all programs together, \
+                 grew from 200 MiB to 300 MiB while the sweep was repeated"
             ]
         );
         assert!(growth_remarks(&growth(200, 220)).is_empty(), "20 MiB");

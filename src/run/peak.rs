@@ -28,7 +28,8 @@ impl RunPeak {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file that stands for NVML cannot be read, or if a report does not reach the other processes.
+    /// Returns an error if the file that stands for NVML cannot be read, or if a report does not
+    /// reach the other processes.
     pub(super) fn gather(context: &RunContext) -> anyhow::Result<RunPeak> {
         let unknown = |why: &str| RunPeak {
             peaks: JobPeak::unknown(why),
@@ -117,7 +118,8 @@ fn forced_algorithm() -> Option<String> {
     is_one.then(|| value.to_owned())
 }
 
-/// Returns why busbw may exceed the rate of the links. busbw takes a ring for granted, and other algorithms send less.
+/// Returns why busbw may exceed the rate of the links. busbw takes a ring for granted, and other
+/// algorithms send less.
 fn above_line_rate(algorithm: Option<&str>) -> String {
     let Some(name) = algorithm else {
         return "busbw is above the line rate; cannot tell why, --proof shows NCCL's algorithm"
@@ -125,7 +127,8 @@ fn above_line_rate(algorithm: Option<&str>) -> String {
     };
     let lower = name.to_ascii_lowercase().replace('_', "");
     let why = if lower.contains("nvls") {
-        "the NVSwitch reduces and copies, so that fewer bytes cross the links of a GPU than in a ring"
+        "the NVSwitch reduces and copies, so that fewer bytes cross the links of a GPU than in a \
+         ring"
     } else if lower.contains("collnet") {
         "the network reduces (SHARP), so that fewer bytes cross the links than in a ring"
     } else if lower.contains("tree") || lower.contains("pat") {

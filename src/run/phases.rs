@@ -28,7 +28,8 @@ impl PhaseTimer {
         self.last_mark = Instant::now();
     }
 
-    /// Gives the time since the last mark to the phases of `parts`, and what is left to `name: other`.
+    /// Gives the time since the last mark to the phases of `parts`, and what is left to
+    /// `name: other`.
     pub(super) fn mark_parts(&mut self, name: &str, parts: &PhaseTimes) {
         for (part, time) in parts.parts() {
             if !time.is_zero() {

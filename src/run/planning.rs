@@ -1,4 +1,5 @@
-//! What this process runs: the plan of its communicator, refused if it cannot be, cut to what fits into memory.
+//! What this process runs: the plan of its communicator, refused if it cannot be, cut to what fits
+//! into memory.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,8 @@ use crate::{
     world::{self, World},
 };
 
-/// The smallest and largest size of a plan that was cut; `None` if they are those of the command line.
+/// The smallest and largest size of a plan that was cut; `None` if they are those of the command
+/// line.
 pub(super) type CutSizes = Option<(Bytes, Bytes)>;
 
 /// Returns the plan of a communicator of `ranks` ranks.
@@ -28,7 +30,8 @@ pub(super) fn plan(spec: &SweepSpec, ranks: u64) -> anyhow::Result<Plan> {
     refuse_missing_root(spec, ranks)?;
     if !Plan::is_sane(spec, ranks) {
         return usage(
-            "these sizes, types, operations and roots make more than a million cases: did you mean -f 2 instead of -i?",
+            "these sizes, types, operations and roots make more than a million cases: did you \
+             mean -f 2 instead of -i?",
         );
     }
     Ok(Plan::new(spec, ranks))
@@ -38,21 +41,23 @@ pub(super) fn plan(spec: &SweepSpec, ranks: u64) -> anyhow::Result<Plan> {
 ///
 /// # Errors
 ///
-/// Returns an error if `NCCL_TESTS_SPLIT` makes communicators whose plans would not end together, or if it is combined with
-/// `--proof` or `-U`, whose workers know of one communicator only.
+/// Returns an error if `NCCL_TESTS_SPLIT` makes communicators whose plans would not end together,
+/// or if it is combined with `--proof` or `-U`, whose workers know of one communicator only.
 pub(super) fn refuse_uneven_groups(plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
     if context.group().is_none() {
         return Ok(());
     }
     if context.request.proof || context.request.table.tuning {
         return usage(
-            "--proof and -U are for one communicator, and NCCL_TESTS_SPLIT makes several. Leave one of them out",
+            "--proof and -U are for one communicator, and NCCL_TESTS_SPLIT makes several. Leave \
+             one of them out",
         );
     }
     let world = context.world;
     if differs_between_ranks(&plan.cases().count(), world)? {
         return usage(
-            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have different numbers of roots. Use one root",
+            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have different numbers \
+             of roots. Use one root",
         );
     }
     // All ranks of the job run a case or none does, because they meet at its barriers.
@@ -64,8 +69,8 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, context: &RunContext) -> anyhow:
     }
     if differs_between_ranks(&waived, world)? {
         return usage(
-            "NCCL_TESTS_SPLIT makes communicators of several sizes, and some cases, such as those of a hypercube, can run on some of \
-             them only. Leave these cases out, or split evenly",
+            "NCCL_TESTS_SPLIT makes communicators of several sizes, and some cases, such as those \
+             of a hypercube, can run on some of them only. Leave these cases out, or split evenly",
         );
     }
     Ok(())
@@ -94,12 +99,13 @@ fn refuse_missing_root(spec: &SweepSpec, ranks: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns `plan`, or, if it does not fit into the memory of every process, the same plan up to the size that does, with
-/// its smallest and largest size.
+/// Returns `plan`, or, if it does not fit into the memory of every process, the same plan up to the
+/// size that does, with its smallest and largest size.
 ///
 /// # Errors
 ///
-/// Returns an error if nothing fits, if the only size that was requested does not, or if a process cannot tell what does.
+/// Returns an error if nothing fits, if the only size that was requested does not, or if a process
+/// cannot tell what does.
 pub(super) fn fit(
     plan: Plan,
     ranks: u64,
@@ -118,7 +124,8 @@ pub(super) fn fit(
     }
     if plan.ask.sizes().count() == 1 {
         let what = format!(
-            "{needed} does not fit into memory: each of the two buffers can have at most {capacity}. Use a smaller size"
+            "{needed} does not fit into memory: each of the two buffers can have at most \
+             {capacity}. Use a smaller size"
         );
         return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
@@ -135,15 +142,16 @@ pub(super) fn fit(
     Ok((plan, sizes))
 }
 
-/// Returns the largest buffer that any communicator needs: those of several sizes round differently, and all are cut or
-/// none is.
+/// Returns the largest buffer that any communicator needs: those of several sizes round
+/// differently, and all are cut or none is.
 fn largest(plan: &Plan, backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Bytes> {
     let own = plan.largest(&|case| backend.supports(case).is_ok());
     let all = world::all_gather(world, &own)?;
     Ok(all.into_iter().max().unwrap_or_default())
 }
 
-/// Cuts the sweep to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
+/// Cuts the sweep to what fits. As in nccl-tests, a smallest size that does not fit becomes the
+/// largest that does.
 fn cut(spec: &SweepSpec, capacity: Bytes, ranks: u64) -> anyhow::Result<SweepSpec> {
     if capacity.0 < LEAST_PER_RANK * ranks {
         return nothing_fits(capacity);
@@ -155,7 +163,8 @@ fn cut(spec: &SweepSpec, capacity: Bytes, ranks: u64) -> anyhow::Result<SweepSpe
     })
 }
 
-/// Bytes of a buffer for each rank, below which nothing is left of a sweep: 16 of the largest element.
+/// Bytes of a buffer for each rank, below which nothing is left of a sweep: 16 of the largest
+/// element.
 const LEAST_PER_RANK: u64 = 128;
 
 fn nothing_fits<T>(capacity: Bytes) -> anyhow::Result<T> {
@@ -164,7 +173,8 @@ fn nothing_fits<T>(capacity: Bytes) -> anyhow::Result<T> {
         some => format!("each of the two buffers could have {some} only"),
     };
     let what = format!(
-        "there is too little free memory for any size: {room}. Something else is using it; nvidia-smi, or free, shows what"
+        "there is too little free memory for any size: {room}. Something else is using it; \
+         nvidia-smi, or free, shows what"
     );
     Err(Failure::on_all_ranks(Code::NothingRan, what))
 }
@@ -178,7 +188,8 @@ pub(super) struct CutNote {
 }
 
 impl CutNote {
-    /// Returns the note for `plan`, which was cut to `sizes` from those of `asked`; `None` if it was not cut.
+    /// Returns the note for `plan`, which was cut to `sizes` from those of `asked`; `None` if it
+    /// was not cut.
     pub(super) fn new(plan: &Plan, sizes: CutSizes, asked: &SweepSpec) -> Option<CutNote> {
         let (begin, end) = sizes?;
         let text = if begin < asked.begin {

@@ -17,7 +17,8 @@ use crate::{
 pub(super) struct Predictions(HashMap<Case, Option<Micros>>);
 
 impl Predictions {
-    /// Asks NCCL for the time of each case of `plan`, before any is timed. Returns why there is none, if there is none.
+    /// Asks NCCL for the time of each case of `plan`, before any is timed. Returns why there is
+    /// none, if there is none.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The table of levels, resources and networks, checked against this machine: whether the libnccl that would be loaded knows
-//! the variables, and whether what is in force here does harm.
+//! The table of levels, resources and networks, checked against this machine: whether the libnccl
+//! that would be loaded knows the variables, and whether what is in force here does harm.
 
 use std::{collections::BTreeSet, fmt::Write, path::Path};
 
@@ -26,8 +26,9 @@ struct Here {
     settings: NcclSettings,
 }
 
-/// Returns the report, and the exit code: 3 if libnccl does not know a variable, or if there is none; 6 if a run would be
-/// refused. `preset` is the one in question; without one all variables of the table are.
+/// Returns the report, and the exit code: 3 if libnccl does not know a variable, or if there is
+/// none; 6 if a run would be refused. `preset` is the one in question; without one all variables of
+/// the table are.
 ///
 /// # Errors
 ///
@@ -59,7 +60,8 @@ pub fn check(
     Ok((text, code))
 }
 
-/// Returns what can be said without a libnccl: names and values of the settings against all known versions.
+/// Returns what can be said without a libnccl: names and values of the settings against all known
+/// versions.
 fn without_library(preset: Option<&Preset>, settings: NcclSettings, why: &anyhow::Error) -> String {
     let mut text = format!(
         "no libnccl: {why:#}\nnames are checked against all versions of NCCL that pxnbench knows\n"
@@ -250,7 +252,10 @@ mod tests {
         let (text, code) = checked(None, "NCCL_P2P_PXN_LEVEL", "");
         assert_eq!(code, Code::Nccl);
         assert!(
-            text.contains("this NCCL does not know NCCL_P2P_PXN_LEVEL (set by conservative, balanced, aggressive, pxn)"),
+            text.contains(
+                "this NCCL does not know NCCL_P2P_PXN_LEVEL (set by conservative, balanced, \
+                 aggressive, pxn)"
+            ),
             "{text}"
         );
     }

@@ -26,7 +26,8 @@ impl Presets {
         }
     }
 
-    /// Returns whether the variable `name`, which a preset of `axis` sets, is already decided by an axis before it.
+    /// Returns whether the variable `name`, which a preset of `axis` sets, is already decided by an
+    /// axis before it.
     pub fn is_decided_before(&self, axis: Axis, name: &str) -> bool {
         for earlier in Axis::ALL {
             if earlier == axis {
@@ -48,8 +49,9 @@ impl Presets {
             || relays(self.network, &["pxn"])
     }
 
-    /// Returns the variables that the presets set on top of the environment `env`, on a node with the ports that `ports`
-    /// lists. A variable that `env` already has keeps its value and is left out.
+    /// Returns the variables that the presets set on top of the environment `env`, on a node with
+    /// the ports that `ports` lists. A variable that `env` already has keeps its value and is left
+    /// out.
     pub fn environment(&self, env: Env, ports: &dyn Fn() -> Vec<Port>) -> Vec<(String, String)> {
         let ports = if self.network.is_some() {
             ports()

@@ -84,7 +84,8 @@ impl<'a> Progress<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file or stdout cannot be written, or if what a rank saw does not reach the others.
+    /// Returns an error if a file or stdout cannot be written, or if what a rank saw does not reach
+    /// the others.
     pub(super) fn on(
         &mut self,
         event: Event,

@@ -1,7 +1,8 @@
 //! `--proof` and `-U`: what NCCL did, from its own log.
 //!
-//! The log of this process names the connections that NCCL has made by the time a case ends. Algorithm and protocol come
-//! from a worker process, because the lines that name them would disturb what is timed.
+//! The log of this process names the connections that NCCL has made by the time a case ends.
+//! Algorithm and protocol come from a worker process, because the lines that name them would
+//! disturb what is timed.
 
 use std::{collections::HashMap, path::Path};
 
@@ -56,8 +57,8 @@ impl LogProof {
         })
     }
 
-    /// Finds out, before the sweep, which algorithms NCCL uses for its cases. Returns a sentence that says why not, if that
-    /// fails. Every rank calls it alike.
+    /// Finds out, before the sweep, which algorithms NCCL uses for its cases. Returns a sentence
+    /// that says why not, if that fails. Every rank calls it alike.
     ///
     /// # Errors
     ///

@@ -73,7 +73,8 @@ impl WorkloadChoice {
         built_in.has_buckets().then_some(options.bucket_mb)
     }
 
-    /// Returns what tells the workload, which is `toml`, from others, whatever the size of its buckets.
+    /// Returns what tells the workload, which is `toml`, from others, whatever the size of its
+    /// buckets.
     ///
     /// # Errors
     ///
@@ -145,7 +146,8 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
     let toml = workload.to_toml();
     refuse_other_workloads(request, &toml, world)?;
     if context.group().is_some() {
-        let what = "NCCL_TESTS_SPLIT divides the ranks of a sweep, and a workload has groups of its own. Unset it";
+        let what = "NCCL_TESTS_SPLIT divides the ranks of a sweep, and a workload has groups of \
+                    its own. Unset it";
         return Err(Failure::on_all_ranks(Code::Usage, what));
     }
     context.announce();
@@ -200,7 +202,8 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
     conclude(&result)
 }
 
-/// Arranges that NCCL's log of this process is kept if the job is ended, as its finished blocks are.
+/// Arranges that NCCL's log of this process is kept if the job is ended, as its finished blocks
+/// are.
 fn keep_log_if_ended(files: &ReplayFiles) {
     let folder = files.folder.clone();
     let save = move |code, _: &str, _| {
@@ -234,7 +237,8 @@ fn refuse_other_workloads(
     let kernel = kernel.0;
     let proof = request.base.proof;
     let own = format!(
-        "{toml}{blocks} {steps} {warmup} {seed} {verify} {seconds} {multiprocessors} {kernel} {proof}"
+        "{toml}{blocks} {steps} {warmup} {seed} {verify} {seconds} {multiprocessors} {kernel} \
+         {proof}"
     );
     let first = world::broadcast(world, &own)?;
     let all = world::all_gather(world, &(first == own))?;
@@ -242,7 +246,8 @@ fn refuse_other_workloads(
         None => Ok(()),
         Some(rank) => {
             let what = format!(
-                "ranks 0 and {rank} would replay different workloads. Give all ranks the same file and options"
+                "ranks 0 and {rank} would replay different workloads. Give all ranks the same \
+                 file and options"
             );
             Err(Failure::on_all_ranks(Code::Usage, what))
         }
@@ -262,7 +267,8 @@ fn refuse_impossible(step: &Step) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The most operations that a mode runs in a block. All of them are timed, and on a GPU each has two events.
+/// The most operations that a mode runs in a block. All of them are timed, and on a GPU each has
+/// two events.
 const MOST_OPERATIONS: u64 = 2_000_000;
 
 /// Refuses more operations in a block than times are kept for.
@@ -273,7 +279,8 @@ fn refuse_too_many(step: &Step, measure: &ReplayMeasure) -> anyhow::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "{} of {} are more than the {MOST_OPERATIONS} operations that a block may have in a mode. Choose fewer with -n and -w, and more --blocks",
+        "{} of {} are more than the {MOST_OPERATIONS} operations that a block may have in a mode. \
+         Choose fewer with -n and -w, and more --blocks",
         counted(steps, "step"),
         counted(operations, "operation"),
     );
@@ -311,8 +318,8 @@ fn open_backend(
     }
 }
 
-/// Refuses a step whose buffers do not fit into the memory of this node; the system would end a rank without a word. On GPUs,
-/// allocating them fails.
+/// Refuses a step whose buffers do not fit into the memory of this node; the system would end a
+/// rank without a word. On GPUs, allocating them fails.
 fn refuse_too_large(step: &Step, context: &RunContext) -> anyhow::Result<()> {
     let Some(available) = facts::memory::available(Path::new("/")) else {
         return Ok(());
@@ -330,7 +337,8 @@ fn refuse_too_large(step: &Step, context: &RunContext) -> anyhow::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "the buffers of {} here need {} of memory, and {} are free. Use fewer ranks per node or smaller sizes, for built-in workloads with --size-scale",
+        "the buffers of {} here need {} of memory, and {} are free. Use fewer ranks per node or \
+         smaller sizes, for built-in workloads with --size-scale",
         counted(ranks, "rank"),
         gigabytes(needed),
         gigabytes(available.0),

@@ -34,8 +34,8 @@ pub(super) struct ReplayFiles {
 }
 
 impl ReplayFiles {
-    /// Makes the folder, which is `out` if it is given, locks it, and keeps the files of an earlier replay under other names. Every
-    /// process calls it alike.
+    /// Makes the folder, which is `out` if it is given, locks it, and keeps the files of an earlier
+    /// replay under other names. Every process calls it alike.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written, or another run writes to it.
@@ -87,7 +87,8 @@ impl ReplayFiles {
             Err(LockError::Unavailable(error)) => {
                 let main = main.display();
                 note!(
-                    "pxnbench: {main} cannot be locked: {error}. Another run that writes to it at the same time would not be noticed"
+                    "pxnbench: {main} cannot be locked: {error}. Another run that writes to it at \
+                     the same time would not be noticed"
                 );
             }
         }
@@ -98,7 +99,8 @@ impl ReplayFiles {
         Ok(())
     }
 
-    /// Writes all files as far as the replay has come. A folder that somebody removed is made again: they are whole each time.
+    /// Writes all files as far as the replay has come. A folder that somebody removed is made
+    /// again: they are whole each time.
     ///
     /// # Errors
     /// Returns an error if one cannot be written.

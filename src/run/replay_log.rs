@@ -20,7 +20,8 @@ pub(super) struct ReplayLog {
 }
 
 impl ReplayLog {
-    /// Begins to read the log, once all communicators of `step` are joined; `None` without `--proof`, or if no NCCL runs.
+    /// Begins to read the log, once all communicators of `step` are joined; `None` without
+    /// `--proof`, or if no NCCL runs.
     pub(super) fn begin(context: &RunContext, step: &Step) -> Option<ReplayLog> {
         if !context.request.proof || !context.backend.runs_nccl() {
             return None;
@@ -59,7 +60,8 @@ impl ReplayLog {
         })
     }
 
-    /// Returns what the logs of all ranks say of PXN as a whole; `folder` is that of the replay. Every rank calls it alike.
+    /// Returns what the logs of all ranks say of PXN as a whole; `folder` is that of the replay.
+    /// Every rank calls it alike.
     ///
     /// # Errors
     ///

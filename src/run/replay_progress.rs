@@ -42,12 +42,13 @@ impl ReplayProgress<'_> {
         Ok(())
     }
 
-    /// Writes the files for the last time, with what NCCL's log shows of the whole replay, and prints the table. Every process calls
-    /// it alike, after the last operation.
+    /// Writes the files for the last time, with what NCCL's log shows of the whole replay, and
+    /// prints the table. Every process calls it alike, after the last operation.
     ///
     /// # Errors
     ///
-    /// Returns an error if a file or the table cannot be written, or if what a rank saw does not reach the others.
+    /// Returns an error if a file or the table cannot be written, or if what a rank saw does not
+    /// reach the others.
     pub(super) fn end(mut self, context: &RunContext, result: &ReplayResult) -> anyhow::Result<()> {
         self.prove()?;
         let mut remarks = Vec::from_iter(transport::remark(context)?);

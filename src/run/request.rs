@@ -59,7 +59,8 @@ pub struct Request {
     pub inject_fault: Option<InjectedFault>,
     /// The delay that shows that stragglers are found.
     pub inject_delay: Option<InjectedDelay>,
-    /// The folder from which the links are read in place of this machine: its `/sys`, and `nvml.json` beside it.
+    /// The folder from which the links are read in place of this machine: its `/sys`, and
+    /// `nvml.json` beside it.
     pub links_root: Option<PathBuf>,
     /// Whether NCCL is asked for the time of each case.
     pub predict: bool,
@@ -120,7 +121,8 @@ pub struct TableOptions {
 }
 
 impl Request {
-    /// Returns whether this run continues an earlier one: because it is asked to, or because Slurm restarted the job.
+    /// Returns whether this run continues an earlier one: because it is asked to, or because Slurm
+    /// restarted the job.
     pub fn resumes(&self, env: Env) -> bool {
         // A row says neither which pass nor which communicator it belongs to.
         let is_single = self.timing.cycles == 1
@@ -164,7 +166,8 @@ impl Request {
         }
     }
 
-    /// Returns how process `process` measures on `backend`, in the communicator `group` if there are several.
+    /// Returns how process `process` measures on `backend`, in the communicator `group` if there
+    /// are several.
     pub fn measure(&self, backend: BackendKind, process: u32, group: Option<u32>) -> Measure {
         let exec = self.exec_on(backend);
         Measure {
@@ -194,7 +197,8 @@ impl Request {
         }
     }
 
-    /// Returns the request as the run's files record it. `reports_ranks` and `least_busbw` come from nccl-tests' variables.
+    /// Returns the request as the run's files record it. `reports_ranks` and `least_busbw` come
+    /// from nccl-tests' variables.
     pub fn sweep_meta(&self, reports_ranks: bool, least_busbw: Option<f64>) -> SweepMeta {
         let (step, step_is_factor) = match self.spec.step {
             SizeStep::Factor(factor) => (factor, true),

@@ -31,15 +31,18 @@ struct Conflict {
 const CONFLICTS: [Conflict; 10] = [
     Conflict {
         exists: |exec, _| exec.replays > 0 && exec.blocking != Blocking::AtTheEnd,
-        sentence: "-z waits between operations, which a graph (-G) runs as one. Use only one of them",
+        sentence: "-z waits between operations, which a graph (-G) runs as one. Use only one of \
+                   them",
     },
     Conflict {
         exists: |exec, _| exec.replays > 0 && exec.iteration_times,
-        sentence: "-I times each iteration, but a graph (-G) runs them as one. Use only one of them",
+        sentence: "-I times each iteration, but a graph (-G) runs them as one. Use only one of \
+                   them",
     },
     Conflict {
         exists: |exec, _| exec.replays > 0 && exec.null_stream,
-        sentence: "CUDA cannot capture the null stream (-y 1) as a graph (-G). Use only one of them",
+        sentence: "CUDA cannot capture the null stream (-y 1) as a graph (-G). Use only one of \
+                   them",
     },
     Conflict {
         exists: |exec, timing| exec.iteration_times && timing.iters > MOST_TIMED_ITERATIONS,
@@ -55,19 +58,23 @@ const CONFLICTS: [Conflict; 10] = [
     },
     Conflict {
         exists: |_, timing| timing.precision.is_some() && timing.iters == 0,
-        sentence: "--precision times until the mean is known, but -n 0 times nothing. Use only one of them",
+        sentence: "--precision times until the mean is known, but -n 0 times nothing. Use only \
+                   one of them",
     },
     Conflict {
         exists: |_, timing| timing.repeat_for.is_some() && timing.cycles != 1,
-        sentence: "--time repeats the sweep until the time is over, and -N a number of times. Use only one of them",
+        sentence: "--time repeats the sweep until the time is over, and -N a number of times. Use \
+                   only one of them",
     },
     Conflict {
         exists: |_, timing| timing.repeat_for.is_some() && timing.iters == 0,
-        sentence: "--time measures throughput over time, but -n 0 times nothing. Use only one of them",
+        sentence: "--time measures throughput over time, but -n 0 times nothing. Use only one of \
+                   them",
     },
     Conflict {
         exists: |exec, _| waits_inside(exec.blocking) && exec.aggregate > 1,
-        sentence: "-z 1 and -z 2 wait for each operation, but those of a group (-m) start together. Use -z 3, or drop -m",
+        sentence: "-z 1 and -z 2 wait for each operation, but those of a group (-m) start \
+                   together. Use -z 3, or drop -m",
     },
 ];
 
@@ -76,7 +83,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request contradicts itself. Every rank has the same request and so the same error.
+    /// Returns an error if the request contradicts itself. Every rank has the same request and so
+    /// the same error.
     pub fn check(&self) -> anyhow::Result<()> {
         self.check_sweep()?;
         self.check_execution()?;
@@ -110,7 +118,8 @@ impl Request {
         }
         if self.planned_ranks.is_some() && self.backend != BackendChoice::Model && !self.list {
             return usage(
-                "--ranks plans for ranks that are not running. Use it with --backend model or --list",
+                "--ranks plans for ranks that are not running. Use it with --backend model or \
+                 --list",
             );
         }
         let is = |preset: Option<&Preset>, name| preset.is_some_and(|preset| preset.name == name);
@@ -159,8 +168,8 @@ impl Request {
             .fold(1, u64::saturating_mul);
         if operations > MOST_OPERATIONS {
             let what = format!(
-                "-n, -m and -G make {operations} timed operations of each case, more than {MOST_OPERATIONS}. To measure for a long \
-                 time, use --time"
+                "-n, -m and -G make {operations} timed operations of each case, more than \
+                 {MOST_OPERATIONS}. To measure for a long time, use --time"
             );
             return usage(&what);
         }
@@ -174,7 +183,8 @@ impl Request {
         }
         if self.files.finds_earlier_run() && (self.files.json.is_some() || self.files.is_drop_in) {
             return usage(
-                "--resume needs the CSV of the earlier run. Name it with --csv, or its folder with --out",
+                "--resume needs the CSV of the earlier run. Name it with --csv, or its folder \
+                 with --out",
             );
         }
         // A value that cannot be read is reported later, by all ranks together.

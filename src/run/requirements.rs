@@ -25,8 +25,9 @@ pub(super) struct RunCheck {
 pub(super) type Judgement = (Code, String, Vec<String>);
 
 impl RunCheck {
-    /// Refuses requirements that no case of `plan` could miss, and a baseline that this run would replace or cannot be compared
-    /// with. Reads what the requirements refer to. `run` is this run, without results.
+    /// Refuses requirements that no case of `plan` could miss, and a baseline that this run would
+    /// replace or cannot be compared with. Reads what the requirements refer to. `run` is this run,
+    /// without results.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! [`Sampler`]: the throughput of a sweep that is repeated for a time, second by second, and what it amounts to.
+//! [`Sampler`]: the throughput of a sweep that is repeated for a time, second by second, and what
+//! it amounts to.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -83,8 +84,8 @@ impl Sampler {
         }
     }
 
-    /// Adds a case that ended `elapsed` after the first one began. Returns the samples of the interval before it, if this case
-    /// is the first of another.
+    /// Adds a case that ended `elapsed` after the first one began. Returns the samples of the
+    /// interval before it, if this case is the first of another.
     pub(super) fn add(&mut self, record: &Record, elapsed: Duration) -> Vec<Sample> {
         let interval = elapsed.as_secs() / self.seconds;
         let ended = if interval > self.interval {
@@ -166,8 +167,8 @@ impl Sampler {
 
     /// Returns the change from the first tenth of the time to the last.
     ///
-    /// Each case is compared with itself: only cases of both tenths count, relative to the middle between their means. What is
-    /// left of an interval is one value, the mean over its cases.
+    /// Each case is compared with itself: only cases of both tenths count, relative to the middle
+    /// between their means. What is left of an interval is one value, the mean over its cases.
     fn drift(&self) -> Option<DriftPercent> {
         let end = self.interval as f64 + 1.0;
         let is_first = |time: &&LogTime| (time.interval as f64) < TENTH * end;
@@ -229,8 +230,8 @@ fn means_by_case(times: &[LogTime]) -> HashMap<usize, f64> {
     means
 }
 
-/// Returns, for each interval, the mean over its cases of how far they are from their `reference`. Cases without one are left
-/// out.
+/// Returns, for each interval, the mean over its cases of how far they are from their `reference`.
+/// Cases without one are left out.
 fn by_interval(times: &[LogTime], reference: &HashMap<usize, f64>) -> Vec<f64> {
     let mut sums: BTreeMap<u64, (f64, u32)> = BTreeMap::new();
     for time in times {
@@ -272,7 +273,8 @@ mod tests {
         }
     }
 
-    /// Repeats two sizes for `seconds`, four times a second; `factor` gives what a second does to their times.
+    /// Repeats two sizes for `seconds`, four times a second; `factor` gives what a second does to
+    /// their times.
     fn repeat(seconds: u64, factor: fn(u64) -> f64) -> (Sampler, Vec<Sample>) {
         let mut sampler = Sampler::new(Duration::from_secs(seconds), 2);
         let mut samples = Vec::new();

@@ -1,5 +1,6 @@
-//! `pxnbench proof --self-test`: a control experiment for the proof. A short alltoall runs twice, in processes of its
-//! own: with PXN off, and with the settings that are requested. The number of relayed connections must be zero, and then not.
+//! `pxnbench proof --self-test`: a control experiment for the proof. A short alltoall runs twice,
+//! in processes of its own: with PXN off, and with the settings that are requested. The number of
+//! relayed connections must be zero, and then not.
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
@@ -31,7 +32,8 @@ enum Outcome {
     Changed,
     /// None with PXN off, and none as asked, with the reason.
     Same(String),
-    /// Nothing between nodes could have been relayed, or there is nothing to compare with, with the reason.
+    /// Nothing between nodes could have been relayed, or there is nothing to compare with, with the
+    /// reason.
     CannotTell(String),
     /// Relays with PXN off: the log is misread, or NCCL ignores the variable.
     ControlFailed,
@@ -44,7 +46,8 @@ struct Pair {
 }
 
 impl Pair {
-    /// Starts both workers; `None` if this node has no GPU. All ranks then decide together what that means.
+    /// Starts both workers; `None` if this node has no GPU. All ranks then decide together what
+    /// that means.
     fn start(nccl_lib: Option<&Path>, env: env::Env) -> anyhow::Result<Option<Pair>> {
         if facts::nvidia::evidence(Path::new("/"), env).is_none() {
             return Ok(None);
@@ -126,7 +129,8 @@ fn started_on_all(pair: anyhow::Result<Option<Pair>>, world: &dyn World) -> anyh
     }
     let host = missing.map_or("", |rank| &hosts[rank]);
     let what = format!(
-        "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}. Run it on the nodes of the cluster"
+        "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}. Run it on the \
+         nodes of the cluster"
     );
     Err(Failure::on_all_ranks(Code::NothingRan, what))
 }
@@ -149,7 +153,8 @@ fn gpu_of_rank(rank: u32, world: &dyn World) -> anyhow::Result<usize> {
     Ok(gpus[rank as usize][0])
 }
 
-/// Returns the exit code. A count that does not change is no failure unless it is expected to: a level may well mean no relay.
+/// Returns the exit code. A count that does not change is no failure unless it is expected to: a
+/// level may well mean no relay.
 fn end(outcome: &Outcome, expect: Option<bool>) -> anyhow::Result<Code> {
     let is_used = match outcome {
         Outcome::Changed => true,
@@ -202,7 +207,9 @@ fn judge(off: &ObservedRun, asked: &ObservedRun) -> Outcome {
     match (off.relayed, asked.relayed) {
         (1.., _) => Outcome::ControlFailed,
         (0, 1..) if off.sends == 0 => Outcome::CannotTell(
-            "the run with PXN off logged no connection between nodes, so it cannot serve as the control".into(),
+            "the run with PXN off logged no connection between nodes, so it cannot serve as the \
+             control"
+                .into(),
         ),
         (0, 1..) => Outcome::Changed,
         _ if asked.sends == 0 || asked.gpudirect_sends == 0 => {
@@ -222,13 +229,14 @@ fn report(off: &ObservedRun, asked: &ObservedRun, outcome: &Outcome) -> Vec<Stri
     };
     let said = match outcome {
         Outcome::Changed => "the count rose from zero, as it must: relays are detected".to_owned(),
-        Outcome::Same(why) => format!("the count stayed at zero: PXN is not used with the requested settings. {why}"),
-        Outcome::CannotTell(why) => format!("cannot tell: {why}"),
-        Outcome::ControlFailed => {
-            "the control failed: connections are relayed even with NCCL_PXN_DISABLE=1, so no count of \
-             relays can be trusted here. Check whether a wrapper or nccl.conf overrides the variable"
-                .to_owned()
+        Outcome::Same(why) => {
+            format!("the count stayed at zero: PXN is not used with the requested settings. {why}")
         }
+        Outcome::CannotTell(why) => format!("cannot tell: {why}"),
+        Outcome::ControlFailed => "the control failed: connections are relayed even with \
+                                   NCCL_PXN_DISABLE=1, so no count of relays can be trusted here. \
+                                   Check whether a wrapper or nccl.conf overrides the variable"
+            .to_owned(),
     };
     vec![count("PXN off", off), count("as requested", asked), said]
 }

@@ -1,5 +1,6 @@
-//! What level, resources and network a run has: what was requested, against what is in force on every rank, and what of it
-//! conflicts. Pure: from the request and from what every process said of itself.
+//! What level, resources and network a run has: what was requested, against what is in force on
+//! every rank, and what of it conflicts. Pure: from the request and from what every process said of
+//! itself.
 
 use super::{
     network::{self, NetworkVerdict},
@@ -29,8 +30,8 @@ pub(super) struct EffectiveSettings {
 ///
 /// # Errors
 ///
-/// Returns an error if the network that was requested cannot work here. Every process has the same facts and so the same
-/// error.
+/// Returns an error if the network that was requested cannot work here. Every process has the same
+/// facts and so the same error.
 pub(super) fn resolve(
     presets: &Presets,
     backend: BackendKind,
@@ -84,12 +85,14 @@ struct RankConflict<'a> {
     finding: &'a ConflictFinding,
 }
 
-/// Refuses settings that are known to crash this NCCL, and returns a sentence for each other conflict: for what NCCL
-/// misreads always, for what keeps it from relaying only if a relay was requested and is possible.
+/// Refuses settings that are known to crash this NCCL, and returns a sentence for each other
+/// conflict: for what NCCL misreads always, for what keeps it from relaying only if a relay was
+/// requested and is possible.
 ///
 /// # Errors
 ///
-/// Returns an error with the settings, the version and the remedy. Every process has the same facts and so the same error.
+/// Returns an error with the settings, the version and the remedy. Every process has the same facts
+/// and so the same error.
 pub(super) fn conflicts(
     presets: &Presets,
     nodes: u32,

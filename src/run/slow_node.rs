@@ -1,8 +1,8 @@
 //! Whether a node stands out as slow: how long its ranks took, relative to the mean over all ranks.
 //!
-//! In a collective all ranks wait for each other, so much of what a slow node costs shows on all of them; what is left
-//! shows where the last of the work is done. A node that stands out here is worth a look; one that does not may still be
-//! slow.
+//! In a collective all ranks wait for each other, so much of what a slow node costs shows on all of
+//! them; what is left shows where the last of the work is done. A node that stands out here is
+//! worth a look; one that does not may still be slow.
 
 use crate::world::{self, World, placement::RankPlacement};
 
@@ -18,8 +18,8 @@ struct NodeTime<'a> {
     host: &'a str,
 }
 
-/// Returns a sentence that names the slowest node, the same on every rank; `None` if no node stands out. `own_time` is the
-/// time of this process relative to the mean over all.
+/// Returns a sentence that names the slowest node, the same on every rank; `None` if no node stands
+/// out. `own_time` is the time of this process relative to the mean over all.
 ///
 /// # Errors
 ///
@@ -66,8 +66,8 @@ fn outlier(mut nodes: Vec<NodeTime>) -> Option<String> {
     let percent = (slowest.time / median - 1.0) * 100.0;
     let host = slowest.host;
     Some(format!(
-        "node {host} stands out: its ranks take {percent:.0} % longer than those of the median node. --stragglers tells which ranks \
-         are late"
+        "node {host} stands out: its ranks take {percent:.0} % longer than those of the median \
+         node. --stragglers tells which ranks are late"
     ))
 }
 
@@ -90,7 +90,8 @@ mod tests {
         .expect("b stands out");
         assert_eq!(
             sentence,
-            "node b stands out: its ranks take 29 % longer than those of the median node. --stragglers tells which ranks are late"
+            "node b stands out: its ranks take 29 % longer than those of the median node. \
+             --stragglers tells which ranks are late"
         );
         assert_eq!(
             outlier(vec![node(1.0, "a"), node(1.05, "b"), node(0.98, "c")]),

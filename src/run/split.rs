@@ -1,5 +1,5 @@
-//! Several communicators at the same time, by nccl-tests' variables `NCCL_TESTS_SPLIT` and `NCCL_TESTS_SPLIT_MASK`: what a
-//! process's number comes to is the name of its communicator.
+//! Several communicators at the same time, by nccl-tests' variables `NCCL_TESTS_SPLIT` and
+//! `NCCL_TESTS_SPLIT_MASK`: what a process's number comes to is the name of its communicator.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,8 @@ impl Split {
     ///
     /// # Errors
     ///
-    /// Returns an error if a value cannot be read. nccl-tests makes one communicator of such a value, or divides by zero.
+    /// Returns an error if a value cannot be read. nccl-tests makes one communicator of such a
+    /// value, or divides by zero.
     pub(super) fn from_env(env: Env) -> anyhow::Result<Option<Split>> {
         // The mask takes precedence, as in nccl-tests.
         let (name, value, split) = if let Some(value) = env::nccl_tests(env, MASK) {
@@ -65,8 +66,9 @@ impl Split {
             return Ok(split);
         }
         let what = format!(
-            "{name}={value} cannot be read: {SPLIT} is AND, OR, MOD or DIV (or & | % /) and a number such as 8, 0x7 or 0b111, \
-             not 0 for MOD and DIV; {MASK} is a number in hexadecimal"
+            "{name}={value} cannot be read: {SPLIT} is AND, OR, MOD or DIV (or & | % /) and a \
+             number such as 8, 0x7 or 0b111, not 0 for MOD and DIV; {MASK} is a number in \
+             hexadecimal"
         );
         Err(Failure::on_all_ranks(Code::Usage, what))
     }
@@ -86,13 +88,14 @@ impl Split {
 ///
 /// # Errors
 ///
-/// Returns an error if processes have different settings, or if MPI allows no communicator of such a number. All have the
-/// same error.
+/// Returns an error if processes have different settings, or if MPI allows no communicator of such
+/// a number. All have the same error.
 pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<Option<Vec<u32>>> {
     let all = world::all_gather(world, &split)?;
     if let Some(other) = all.iter().position(|other| *other != all[0]) {
         let what = format!(
-            "ranks 0 and {other} have different settings of {SPLIT} or {MASK}: export them to all ranks (mpirun -x, srun --export)"
+            "ranks 0 and {other} have different settings of {SPLIT} or {MASK}: export them to all \
+             ranks (mpirun -x, srun --export)"
         );
         return Err(Failure::on_all_ranks(Code::Usage, what));
     }
@@ -156,8 +159,8 @@ pub(super) struct CommRanks {
     pub(super) total: u32,
 }
 
-/// Returns the ranks of each process in its communicator, if process `i` belongs to `groups[i]` and each process has
-/// `ranks_per_process`.
+/// Returns the ranks of each process in its communicator, if process `i` belongs to `groups[i]` and
+/// each process has `ranks_per_process`.
 pub(super) fn comm_ranks(groups: &[u32], ranks_per_process: u32) -> Vec<CommRanks> {
     let mut ranks_of_group: HashMap<u32, u32> = HashMap::new();
     let mut firsts = Vec::new();

@@ -1,4 +1,5 @@
-//! The search for stragglers: which cases it observes, and what its result means for ranks and nodes.
+//! The search for stragglers: which cases it observes, and what its result means for ranks and
+//! nodes.
 
 use super::{context::RunContext, session::Session};
 use crate::{
@@ -22,12 +23,13 @@ const MOST_SIZES: usize = 8;
 /// Rows of `stragglers.csv`; with more ranks, fewer sizes are observed.
 const MOST_ROWS: usize = 100_000;
 
-/// Looks for stragglers in cases of `plan`, notes them in the session, and returns what to say of them. Every process makes
-/// the same call.
+/// Looks for stragglers in cases of `plan`, notes them in the session, and returns what to say of
+/// them. Every process makes the same call.
 ///
 /// # Errors
 ///
-/// Returns an error if the backend fails. Other ranks may have no error, so the caller must end the job.
+/// Returns an error if the backend fails. Other ranks may have no error, so the caller must end the
+/// job.
 pub(super) fn search(
     context: &RunContext,
     plan: &Plan,
@@ -87,8 +89,8 @@ fn impossible(context: &RunContext) -> Option<&'static str> {
         .then_some("there is only one process, and the ranks of a process start together")
 }
 
-/// Returns cases of `plan`, the same on every process: of each collective some sizes of the first series, out of place. Notes
-/// the collectives whose times tell nothing.
+/// Returns cases of `plan`, the same on every process: of each collective some sizes of the first
+/// series, out of place. Notes the collectives whose times tell nothing.
 fn cases_to_observe(
     context: &RunContext,
     plan: &Plan,
@@ -177,7 +179,8 @@ fn judge(
     }
 }
 
-/// Returns the straggler that the findings on one rank make, all of one kind; `None` if there is no finding.
+/// Returns the straggler that the findings on one rank make, all of one kind; `None` if there is no
+/// finding.
 fn straggler(
     findings: &[Finding],
     cases: &[Case],
@@ -262,7 +265,8 @@ fn device(unit: &ProcessMeta) -> String {
     format!("GPU {} {}", unit.device.index, unit.device.bus)
 }
 
-/// Returns the nodes of which more than half of the processes are late in one way, if there are several nodes.
+/// Returns the nodes of which more than half of the processes are late in one way, if there are
+/// several nodes.
 fn late_nodes(stragglers: &[Straggler], units: &[&ProcessMeta]) -> Vec<LateNode> {
     let mut nodes: Vec<LateNode> = Vec::new();
     let is_single = units.iter().all(|unit| unit.node == units[0].node);

@@ -75,7 +75,8 @@ fn a_late_rank_is_named_with_its_host_device_sizes_and_lateness() {
     assert_eq!(
         report.sentences(),
         [
-            "straggler: rank 2 on n1 (host memory) arrives late in all_reduce of 64K to 1M: at 1M by 250 us, 20 % of an operation, in 100 % of them"
+            "straggler: rank 2 on n1 (host memory) arrives late in all_reduce of 64K to 1M: at 1M \
+             by 250 us, 20 % of an operation, in 100 % of them"
         ]
     );
     assert_eq!(report.stragglers.len(), 1);
@@ -149,7 +150,8 @@ fn the_threads_of_a_process_are_named_together() {
     .sentence();
     assert_eq!(
         sentence,
-        "straggler: ranks 2 to 3 on n1 end late in all_reduce of 1M: at 1M by 500 us, 50 % of an operation, in 100 % of them"
+        "straggler: ranks 2 to 3 on n1 end late in all_reduce of 1M: at 1M by 500 us, 50 % of an \
+         operation, in 100 % of them"
     );
 }
 

@@ -69,7 +69,8 @@ impl Target {
         self.sweep().map_or(0, |sweep| sweep.repeat)
     }
 
-    /// Returns MiB of a bucket, if the ranks replay a workload that has buckets of a size that is chosen.
+    /// Returns MiB of a bucket, if the ranks replay a workload that has buckets of a size that is
+    /// chosen.
     pub fn bucket_mb(&self) -> Option<f64> {
         match self {
             Target::Replay { bucket_mb, .. } => *bucket_mb,
@@ -77,7 +78,8 @@ impl Target {
         }
     }
 
-    /// Returns the folder of the files, which is `default` unless the request names another; `None` if none is written.
+    /// Returns the folder of the files, which is `default` unless the request names another; `None`
+    /// if none is written.
     pub fn folder(&self, default: &Path) -> Option<PathBuf> {
         self.sweep()?.files.paths(default).folder
     }

@@ -12,8 +12,8 @@ use crate::{
     world::{self, World},
 };
 
-/// Returns `spec` with the traffic pattern of its alltoallv on `ranks` ranks. Rank 0 reads its own environment and files,
-/// which other nodes may not have.
+/// Returns `spec` with the traffic pattern of its alltoallv on `ranks` ranks. Rank 0 reads its own
+/// environment and files, which other nodes may not have.
 ///
 /// # Errors
 ///
@@ -87,7 +87,8 @@ fn check_matrix(
     let (begin, end) = (spec.begin, spec.end);
     if begin != end {
         return Err(format!(
-            "{MATRIX_FILE} sets what is sent, whatever the size. Give -b and -e the same size, not {begin} and {end}"
+            "{MATRIX_FILE} sets what is sent, whatever the size. Give -b and -e the same size, \
+             not {begin} and {end}"
         ));
     }
     if end < needed {

@@ -1,11 +1,11 @@
-//! Whether NCCL took the network that was requested. Its log of connections says so after the run: since 2.22 NCCL makes a
-//! connection when the first operation needs it.
+//! Whether NCCL took the network that was requested. Its log of connections says so after the run:
+//! since 2.22 NCCL makes a connection when the first operation needs it.
 
 use super::{context::RunContext, log};
 use crate::{nccl_log::Connections, world};
 
-/// Returns a sentence if the log shows something else than was requested, the same on every rank; `None` if all is well, if
-/// nothing was requested, or if NCCL wrote no log.
+/// Returns a sentence if the log shows something else than was requested, the same on every rank;
+/// `None` if all is well, if nothing was requested, or if NCCL wrote no log.
 ///
 /// # Errors
 ///
@@ -43,7 +43,8 @@ fn mismatch(network: &str, seen: &Connections) -> Option<String> {
         if seen.relayed() > 0 || seen.by.is_empty() {
             return None;
         }
-        let what = "network pxn was requested, but NCCL's log shows no connection through the NIC of another GPU";
+        let what = "network pxn was requested, but NCCL's log shows no connection through the NIC \
+                    of another GPU";
         return Some(what.to_owned());
     }
     let mut others = Vec::new();

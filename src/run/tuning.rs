@@ -1,5 +1,5 @@
-//! Algorithm and protocol of each case, from a worker process that runs each case once with NCCL's TUNING lines on: in the
-//! timed process they would be printed for each operation.
+//! Algorithm and protocol of each case, from a worker process that runs each case once with NCCL's
+//! TUNING lines on: in the timed process they would be printed for each operation.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,8 @@ mod with_nccl {
 
     pub(in crate::run) use crate::run::worker::handle::Worker;
 
-    /// Starts a worker if `--proof` or `-U`, and a GPU, ask for one. This must be called before MPI starts.
+    /// Starts a worker if `--proof` or `-U`, and a GPU, ask for one. This must be called before MPI
+    /// starts.
     ///
     /// # Errors
     ///

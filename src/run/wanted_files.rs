@@ -46,7 +46,8 @@ impl WantedFiles<'_> {
         })
     }
 
-    /// Opens the files of the run called `name`. Returns them and the name of its folder; `run` gets the name for its rows.
+    /// Opens the files of the run called `name`. Returns them and the name of its folder; `run`
+    /// gets the name for its rows.
     ///
     /// # Errors
     ///
@@ -98,8 +99,8 @@ impl WantedFiles<'_> {
     }
 }
 
-/// Prints where the JSON of `-J` goes, as nccl-tests does, and returns whether a file can be made there. If not, the run goes
-/// on without it, also as there.
+/// Prints where the JSON of `-J` goes, as nccl-tests does, and returns whether a file can be made
+/// there. If not, the run goes on without it, also as there.
 ///
 /// # Errors
 ///
@@ -116,8 +117,9 @@ fn announce_json(path: &Path) -> std::io::Result<bool> {
     Ok(is_accessible)
 }
 
-/// Refuses a link at the run's folder, or at one above it but below `results`, if the folder has the `default` name. Such
-/// names can be guessed, and this program makes no links there; `results` itself may be one.
+/// Refuses a link at the run's folder, or at one above it but below `results`, if the folder has
+/// the `default` name. Such names can be guessed, and this program makes no links there; `results`
+/// itself may be one.
 fn planted_link(folder: Option<&Path>, default: &Path) -> Option<OutputError> {
     if folder != Some(default) {
         return None;

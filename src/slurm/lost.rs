@@ -51,7 +51,8 @@ fn parse_mpirun(line: &str) -> Option<LostRank> {
 
 /// Returns the node that vanished with its ranks, according to this line of a launcher.
 pub fn parse_node(line: &str) -> Option<&str> {
-    // srun's own line, and one of several of Open MPI's mpirun: `  Remote daemon: [[8,0],2] on node node7`
+    // srun's own line, and one of several of Open MPI's mpirun:
+    // `  Remote daemon: [[8,0],2] on node node7`
     let by_srun = line.strip_prefix("srun: error: Node failure on ");
     let by_mpirun = || {
         let rest = line.trim_start().strip_prefix("Remote daemon:")?;
@@ -113,7 +114,8 @@ mod tests {
                 None,
             ),
             (
-                "mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 (Killed).",
+                "mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 \
+                 (Killed).",
                 lost("5", "node3", "Killed"),
             ),
             ("# a row of the table", None),

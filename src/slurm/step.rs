@@ -368,8 +368,8 @@ mod tests {
 
     #[test]
     fn likely_types_come_first_and_none_never() {
-        let listed = "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix plugin versions \
-                      available: pmix_v4,pmix_v5";
+        let listed = "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific \
+                      pmix plugin versions available: pmix_v4,pmix_v5";
         assert_eq!(candidates(listed, MpiFamily::OpenMpi), ["pmix", "pmi2"]);
         assert_eq!(
             candidates(listed, MpiFamily::Mpich),
@@ -416,15 +416,17 @@ mod tests {
             program: &program,
         };
         let srun = Launcher::Srun { mpi: "pmix".into() };
-        let expected = "srun --mpi=pmix --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=12 \
-                        --distribution=block --gpu-bind=none --kill-on-bad-exit=1 --wait=60 pxnbench all_reduce";
+        let expected = "srun --mpi=pmix --nodes=4 --ntasks=32 --ntasks-per-node=8 \
+                        --cpus-per-task=12 --distribution=block --gpu-bind=none \
+                        --kill-on-bad-exit=1 --wait=60 pxnbench all_reduce";
         assert_eq!(step.command(&srun, &[]).join(" "), expected);
         step.inside_step = true;
         assert!(step.command(&srun, &[]).contains(&"--overlap".to_owned()));
         assert_eq!(
             step.command(&Launcher::Mpirun(MpiFamily::OpenMpi), &["NCCL_ALGO".into()])
                 .join(" "),
-            "mpirun -np 32 --map-by ppr:8:node:oversubscribe --bind-to none -x NCCL_ALGO pxnbench all_reduce"
+            "mpirun -np 32 --map-by ppr:8:node:oversubscribe --bind-to none -x NCCL_ALGO pxnbench \
+             all_reduce"
         );
         assert_eq!(
             step.command(&Launcher::Mpirun(MpiFamily::Mpich), &[])

@@ -1,4 +1,5 @@
-//! [`BatchMean`]: the mean of times that were measured one after another, with an interval that is right although they are correlated.
+//! [`BatchMean`]: the mean of times that were measured one after another, with an interval that is
+//! right although they are correlated.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -20,20 +21,24 @@ pub struct BatchMean {
 /// The number of batches stays below this: with this many blocks, neighbouring blocks are merged.
 const MOST_BATCHES: usize = 20;
 
-/// The largest correlation of neighbouring batches that is used. A larger estimate means that the series is too short to estimate it.
+/// The largest correlation of neighbouring batches that is used. A larger estimate means that the
+/// series is too short to estimate it.
 const MOST_CORRELATION: f64 = 0.9;
 
 impl BatchMean {
-    /// Returns the mean of `blocks`, each the mean time of equally many operations, in the order in which they ran; `None` for
-    /// fewer than two blocks.
+    /// Returns the mean of `blocks`, each the mean time of equally many operations, in the order in
+    /// which they ran; `None` for fewer than two blocks.
     ///
-    /// Operations that run close together take similar times, so the mean of many spreads more than their number suggests. The
-    /// method is that of batch means (R. W. Conway, "Some Tactical Problems in Digital Simulation", 1963): the interval is
-    /// that of Student's t over the means of batches, which depend less on each other. Batches grow with the series: from ten blocks
-    /// on there are 10 to 19 batches (as in A. M. Law and J. S. Carson, "A Sequential Procedure for Determining the
-    /// Length of a Steady-State Simulation", 1979). If neighbouring batches still have a correlation r, the interval is widened by
-    /// the root of (1 + r) / (1 - r): n such batches tell as much about the mean as n (1 - r) / (1 + r) independent ones (G. V. Bayley
-    /// and J. M. Hammersley, "The 'Effective' Number of Independent Observations in an Autocorrelated Time Series", 1946).
+    /// Operations that run close together take similar times, so the mean of many spreads more than
+    /// their number suggests. The method is that of batch means (R. W. Conway, "Some Tactical
+    /// Problems in Digital Simulation", 1963): the interval is that of Student's t over the means
+    /// of batches, which depend less on each other. Batches grow with the series: from ten blocks
+    /// on there are 10 to 19 batches (as in A. M. Law and J. S. Carson, "A Sequential Procedure for
+    /// Determining the Length of a Steady-State Simulation", 1979). If neighbouring batches still
+    /// have a correlation r, the interval is widened by the root of (1 + r) / (1 - r): n such
+    /// batches tell as much about the mean as n (1 - r) / (1 + r) independent ones (G. V. Bayley
+    /// and J. M. Hammersley, "The 'Effective' Number of Independent Observations in an
+    /// Autocorrelated Time Series", 1946).
     ///
     /// The first blocks, if they do not fill a batch, count for the mean but not for its spread.
     pub fn new(blocks: &[f64], confidence: f64) -> Option<BatchMean> {
@@ -81,8 +86,9 @@ fn batches(blocks: &[f64]) -> Vec<f64> {
     blocks[left_over..].chunks(length).map(mean).collect()
 }
 
-/// Returns the correlation of neighbouring `values`, from 0 to [`MOST_CORRELATION`]. The usual estimate is -1/n on average for n
-/// independent values, so 1/n is added. `center` is the mean of the values, `squares` the sum of their squared distances from it.
+/// Returns the correlation of neighbouring `values`, from 0 to [`MOST_CORRELATION`]. The usual
+/// estimate is -1/n on average for n independent values, so 1/n is added. `center` is the mean of
+/// the values, `squares` the sum of their squared distances from it.
 fn correlation(values: &[f64], center: f64, squares: f64) -> f64 {
     if squares == 0.0 {
         return 0.0;
@@ -108,7 +114,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a number that is nearly normal, with a standard deviation of 1: the sum of twelve uniform ones.
+    /// Returns a number that is nearly normal, with a standard deviation of 1: the sum of twelve
+    /// uniform ones.
     fn normal(random: &mut ChaCha8Rng) -> f64 {
         let mut sum = -6.0;
         for _ in 0..12 {
@@ -117,7 +124,8 @@ mod tests {
         sum
     }
 
-    /// Times around 100 with a deviation of 2, each of which keeps `memory` of the deviation of the one before.
+    /// Times around 100 with a deviation of 2, each of which keeps `memory` of the deviation of the
+    /// one before.
     struct Noise {
         random: ChaCha8Rng,
         memory: f64,
@@ -142,8 +150,9 @@ mod tests {
         }
     }
 
-    /// By hand: the mean of 1, 4, 2, 3 is 2.5, its standard error sqrt(5/3)/2 = 0.645497, and neighbours are not positively
-    /// correlated. Student's t with three degrees of freedom is 3.182446 at 97.5 %.
+    /// By hand: the mean of 1, 4, 2, 3 is 2.5, its standard error sqrt(5/3)/2 = 0.645497, and
+    /// neighbours are not positively correlated. Student's t with three degrees of freedom is
+    /// 3.182446 at 97.5 %.
     #[test]
     fn an_example_by_hand() {
         let mean = BatchMean::new(&[1.0, 4.0, 2.0, 3.0], 0.95).expect("four blocks");
@@ -156,8 +165,8 @@ mod tests {
         assert_eq!((same.mean, same.relative()), (5.0, 0.0));
     }
 
-    /// The products of neighbours of 1, 2, 3, 4 add up to 1.25 and the squares to 5, so r is 1/4 + 1/4, and the interval
-    /// is wider by the root of 3.
+    /// The products of neighbours of 1, 2, 3, 4 add up to 1.25 and the squares to 5, so r is 1/4 +
+    /// 1/4, and the interval is wider by the root of 3.
     #[test]
     fn neighbours_that_are_alike_widen_the_interval() {
         let rising = BatchMean::new(&[1.0, 2.0, 3.0, 4.0], 0.95).expect("four blocks");
@@ -175,7 +184,8 @@ mod tests {
         assert_eq!(batches(&series)[0], 4.5);
     }
 
-    /// How many of 1,000 intervals contain the true mean, if each series ends as soon as its interval is narrow enough.
+    /// How many of 1,000 intervals contain the true mean, if each series ends as soon as its
+    /// interval is narrow enough.
     fn hits(memory: f64, wanted: f64, interval: fn(&[f64]) -> BatchMean) -> usize {
         let mut hits = 0;
         for seed in 0..1000 {

@@ -1,10 +1,12 @@
 //! Many differences at once.
 
-/// Returns which of many p-values are discoveries, so that the false ones among them are on average at most the part `rate`.
+/// Returns which of many p-values are discoveries, so that the false ones among them are on average
+/// at most the part `rate`.
 ///
-/// This is the procedure of Y. Benjamini and Y. Hochberg, "Controlling the False Discovery Rate" (1995), which they proved for
-/// independent values. It also holds for values that rise and fall together, as those of the sizes of one collective do: Y. Benjamini
-/// and D. Yekutieli, "The Control of the False Discovery Rate in Multiple Testing under Dependency" (2001).
+/// This is the procedure of Y. Benjamini and Y. Hochberg, "Controlling the False Discovery Rate"
+/// (1995), which they proved for independent values. It also holds for values that rise and fall
+/// together, as those of the sizes of one collective do: Y. Benjamini and D. Yekutieli, "The
+/// Control of the False Discovery Rate in Multiple Testing under Dependency" (2001).
 pub fn discoveries(p_values: &[f64], rate: f64) -> Vec<bool> {
     let mut sorted: Vec<f64> = p_values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -14,10 +14,11 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Returns the change from `first` to `last`, each in the order in which it was measured; `None` if one has fewer than two
-    /// values.
+    /// Returns the change from `first` to `last`, each in the order in which it was measured;
+    /// `None` if one has fewer than two values.
     ///
-    /// The interval is Welch's for the difference of two [`BatchMean`]s, because consecutive values are correlated.
+    /// The interval is Welch's for the difference of two [`BatchMean`]s, because consecutive values
+    /// are correlated.
     pub fn new(first: &[f64], last: &[f64], confidence: f64) -> Option<Drift> {
         let (first, last) = (
             BatchMean::new(first, confidence)?,
@@ -38,8 +39,8 @@ impl Drift {
 mod tests {
     use super::*;
 
-    /// By hand: means 2.5 and 12.5, both with the standard error sqrt(5/3)/2; together sqrt(5/6) = 0.912871 with six
-    /// degrees of freedom, for which Student's t is 2.446912 at 97.5 %.
+    /// By hand: means 2.5 and 12.5, both with the standard error sqrt(5/3)/2; together sqrt(5/6) =
+    /// 0.912871 with six degrees of freedom, for which Student's t is 2.446912 at 97.5 %.
     #[test]
     fn the_change_and_its_interval_are_those_computed_by_hand() {
         let first = [1.0, 4.0, 2.0, 3.0];

@@ -1,6 +1,7 @@
 //! [`geometric_mean`]: the mean of times that are compared by their ratios.
 
-/// Returns the geometric mean of `times`, in their unit; `None` if there are none, or if one is not above zero.
+/// Returns the geometric mean of `times`, in their unit; `None` if there are none, or if one is not
+/// above zero.
 pub fn geometric_mean(times: &[f64]) -> Option<f64> {
     match times {
         [] => None,

@@ -1,15 +1,18 @@
 //! Which ranks are late: beyond chance, and by enough to matter.
 //!
-//! Each iteration starts after a barrier, and every rank times it by its own clock, so clocks need not agree. A rank is
-//! compared with the median of the others in the same iteration, which one slow rank does not change. The tests only count the
-//! iterations in which a rank was late, not by how much, so that no outlier decides. They are exact binomial tests, as in
-//! W. J. Conover, "Practical Nonparametric Statistics", section 3.4 (the sign test). Holm's procedure (S. Holm, "A simple
-//! sequentially rejective multiple test procedure", 1979) bounds the probability that any rank at all is named wrongly.
+//! Each iteration starts after a barrier, and every rank times it by its own clock, so clocks need
+//! not agree. A rank is compared with the median of the others in the same iteration, which one
+//! slow rank does not change. The tests only count the iterations in which a rank was late, not by
+//! how much, so that no outlier decides. They are exact binomial tests, as in W. J. Conover,
+//! "Practical Nonparametric Statistics", section 3.4 (the sign test). Holm's procedure (S. Holm, "A
+//! simple sequentially rejective multiple test procedure", 1979) bounds the probability that any
+//! rank at all is named wrongly.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// The largest accepted probability that a run without a straggler names one, if its iterations are independent.
+/// The largest accepted probability that a run without a straggler names one, if its iterations are
+/// independent.
 const FALSE_ALARMS: f64 = 0.001;
 
 /// The least lateness that matters, as a share of an operation's time.
@@ -27,8 +30,9 @@ const LEAST_COST: f64 = 0.02;
 /// A rank whose importance is below this needs no more iterations to be cleared.
 const CLEARED: f64 = 1.0 / 3.0;
 
-/// The share of a rank in the late arrivals of that rank and of a typical other one, up to which they may be chance. At 0.6 a rank
-/// is late one and a half times as often: ranks that share their processors with other work are not all alike.
+/// The share of a rank in the late arrivals of that rank and of a typical other one, up to which
+/// they may be chance. At 0.6 a rank is late one and a half times as often: ranks that share their
+/// processors with other work are not all alike.
 const CHANCE_ARRIVAL: f64 = 0.6;
 
 /// The share of iterations in which a rank may end late by chance.
@@ -62,7 +66,8 @@ pub struct Lateness {
     pub late: u32,
     /// Median lateness in these iterations, in microseconds; 0 if there are none.
     pub typical_us: f64,
-    /// Mean lateness over all iterations, in microseconds; one in which the rank was not late counts as 0.
+    /// Mean lateness over all iterations, in microseconds; one in which the rank was not late
+    /// counts as 0.
     pub mean_us: f64,
     /// The probability of being late at least as often by chance.
     pub p_value: f64,
@@ -128,7 +133,8 @@ impl CaseLateness {
             arrival.importance = importance(&arrival, iterations, operation_us);
             let mut transfer = summary(&mut rank.transfers, iterations);
             transfer.p_value = at_least(transfer.late, iterations.into(), CHANCE_TRANSFER);
-            // A rank that ends late in more than two of three iterations matters, whatever the amount.
+            // A rank that ends late in more than two of three iterations matters, whatever the
+            // amount.
             transfer.importance = 1.0;
             ranks.push(RankLateness { arrival, transfer });
         }
@@ -139,9 +145,11 @@ impl CaseLateness {
         }
     }
 
-    /// Returns whether more iterations are unlikely to change the judgement, if `cases` cases are judged together.
+    /// Returns whether more iterations are unlikely to change the judgement, if `cases` cases are
+    /// judged together.
     pub fn is_clear(&self, cases: usize) -> bool {
-        // The strictest level of Holm's procedure, so that a rank found here is also found among all cases.
+        // The strictest level of Holm's procedure, so that a rank found here is also found among
+        // all cases.
         let level = FALSE_ALARMS / (2 * self.ranks.len() * cases).max(1) as f64;
         self.ranks.iter().all(|rank| {
             let RankLateness { arrival, transfer } = rank;
@@ -215,7 +223,8 @@ pub fn stragglers(cases: &[CaseLateness]) -> Vec<Finding> {
     found
 }
 
-/// Returns which hypotheses Holm's procedure rejects. The probability that one is rejected wrongly is at most `level`.
+/// Returns which hypotheses Holm's procedure rejects. The probability that one is rejected wrongly
+/// is at most `level`.
 fn holm(p_values: &[f64], level: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
@@ -248,7 +257,8 @@ fn at_least(late: u32, trials: u64, probability: f64) -> f64 {
     Binomial::new(probability, trials).map_or(1.0, |binomial| binomial.sf(below.into()))
 }
 
-/// Returns how each rank is late in one iteration, and by how many microseconds; `None` for one that is not late by more than `least`.
+/// Returns how each rank is late in one iteration, and by how many microseconds; `None` for one
+/// that is not late by more than `least`.
 fn late_in(times: &[RankIteration], least: f64) -> Vec<Option<(Late, f64)>> {
     let mut before = Vec::with_capacity(times.len());
     let mut operation = Vec::with_capacity(times.len());
@@ -267,10 +277,12 @@ fn late_in(times: &[RankIteration], least: f64) -> Vec<Option<(Late, f64)>> {
     let mut late = Vec::with_capacity(times.len());
     for rank in 0..times.len() {
         let delay = before[rank] - others_before[rank];
-        // The others were in the operation for longer than this rank, because they waited for it there.
+        // The others were in the operation for longer than this rank, because they waited for it
+        // there.
         let have_others_waited = others_operation[rank] - operation[rank] > least / 2.0;
-        // No rank leaves a barrier before all have entered it, so this rank left it after the others had entered. If its time from
-        // leaving to the end is longer than theirs from entering to the end, it ended after them, however far apart they left.
+        // No rank leaves a barrier before all have entered it, so this rank left it after the
+        // others had entered. If its time from leaving to the end is longer than theirs from
+        // entering to the end, it ended after them, however far apart they left.
         let has_ended_later = total[rank] - others_since[rank] > least;
         late.push(if delay > least && have_others_waited {
             Some((Late::Arrival, delay))
@@ -287,7 +299,8 @@ fn late_in(times: &[RankIteration], least: f64) -> Vec<Option<(Late, f64)>> {
 fn medians_of_others(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    // Of two middle values the larger one: among three ranks, one that is early must not make the others late.
+    // Of two middle values the larger one: among three ranks, one that is early must not make the
+    // others late.
     let middle = values.len().saturating_sub(1) / 2;
     let mut medians = values.to_vec();
     for (position, &rank) in order.iter().enumerate() {
@@ -302,7 +315,8 @@ fn medians_of_others(values: &[f64]) -> Vec<f64> {
     medians
 }
 
-/// Returns the median over the iterations of the median rank's time in the operation, in microseconds.
+/// Returns the median over the iterations of the median rank's time in the operation, in
+/// microseconds.
 fn operation_time(by_rank: &[Vec<RankIteration>], iterations: usize) -> f64 {
     let mut medians = Vec::with_capacity(iterations);
     for iteration in 0..iterations {

@@ -1,4 +1,5 @@
-//! Simulated runs, each from a seed: how often the rule names a rank that is late, and one that is not.
+//! Simulated runs, each from a seed: how often the rule names a rank that is late, and one that is
+//! not.
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -33,7 +34,8 @@ impl Simulated {
         f64::from(self.random.next_u32()) / f64::from(u32::MAX)
     }
 
-    /// Returns an interruption: most often none, otherwise a time with a heavy tail (Pareto's distribution).
+    /// Returns an interruption: most often none, otherwise a time with a heavy tail (Pareto's
+    /// distribution).
     fn interruption(&mut self) -> f64 {
         if self.uniform() >= self.interrupted {
             return 0.0;
@@ -41,8 +43,8 @@ impl Simulated {
         500.0 / (1.0 - 0.999 * self.uniform()).powf(0.7)
     }
 
-    /// Returns what the ranks measure: all leave the barrier at slightly different times, `arrival` delays a rank before
-    /// the operation and `transfer` at its end.
+    /// Returns what the ranks measure: all leave the barrier at slightly different times, `arrival`
+    /// delays a rank before the operation and `transfer` at its end.
     fn run(
         &mut self,
         iterations: usize,
@@ -285,7 +287,8 @@ fn the_median_of_the_others() {
     assert!(medians_of_others(&[]).is_empty());
 }
 
-/// At 5 %, 0.005 is below 0.05 / 4 and 0.01 below 0.05 / 3, but 0.03 is above 0.05 / 2: there it ends, though 0.04 is below 0.05.
+/// At 5 %, 0.005 is below 0.05 / 4 and 0.01 below 0.05 / 3, but 0.03 is above 0.05 / 2: there it
+/// ends, though 0.04 is below 0.05.
 #[test]
 fn holm_rejects_from_the_smallest_value_until_one_is_too_large() {
     assert_eq!(

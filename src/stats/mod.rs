@@ -1,4 +1,5 @@
-//! Statistics: which order to measure in, how large a difference is, whether it is one, and which ranks are late. Pure.
+//! Statistics: which order to measure in, how large a difference is, whether it is one, and which
+//! ranks are late. Pure.
 //!
 //! | question | answer |
 //! |---|---|

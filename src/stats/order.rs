@@ -10,8 +10,8 @@ use rand_chacha::{
 /// What ran before a step affects it: the machine warms up, a cache fills, a clock drops. So in a
 /// cycle of blocks every step comes equally often at each position, and equally often after each
 /// other step. This is the design of E. J. Williams, "Experimental designs balanced for the
-/// estimation of residual effects of treatments" (1949). For n steps, a cycle has n blocks if n is even
-/// and 2n if it is odd. The blocks of each cycle are shuffled.
+/// estimation of residual effects of treatments" (1949). For n steps, a cycle has n blocks if n is
+/// even and 2n if it is odd. The blocks of each cycle are shuffled.
 pub struct BlockOrder {
     square: Vec<Vec<usize>>,
     random: ChaCha8Rng,

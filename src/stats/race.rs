@@ -1,8 +1,10 @@
-//! [`RaceTimes`]: candidates are measured block by block, and those that are shown to be slower than another are left out.
+//! [`RaceTimes`]: candidates are measured block by block, and those that are shown to be slower
+//! than another are left out.
 //!
-//! Racing was introduced by O. Maron and A. W. Moore, "Hoeffding Races" (1993), and in the form with blocks by M. Birattari and
-//! others, "A Racing Algorithm for Configuring Metaheuristics" (2002). Successive halving would drop half of the candidates each time;
-//! racing keeps those that cannot be told apart, and bounds the probability of losing the fastest.
+//! Racing was introduced by O. Maron and A. W. Moore, "Hoeffding Races" (1993), and in the form
+//! with blocks by M. Birattari and others, "A Racing Algorithm for Configuring Metaheuristics"
+//! (2002). Successive halving would drop half of the candidates each time; racing keeps those that
+//! cannot be told apart, and bounds the probability of losing the fastest.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +16,8 @@ use super::{
 /// The fewest blocks after which candidates may be left out: two tell little about the spread.
 pub const FEWEST_BLOCKS: u32 = 3;
 
-/// The largest accepted probability of ever leaving out the fastest candidate, and of any interval among several being wrong.
+/// The largest accepted probability of ever leaving out the fastest candidate, and of any interval
+/// among several being wrong.
 const ERROR: f64 = 0.05;
 
 /// The times of all candidates, each by block.
@@ -60,12 +63,14 @@ impl RaceTimes {
         geometric_mean(&times)
     }
 
-    /// Returns which of the candidates `racing` are slower than another of them after `blocks` blocks.
+    /// Returns which of the candidates `racing` are slower than another of them after `blocks`
+    /// blocks.
     ///
-    /// Two are compared by Student's t over the logarithms of their ratios in common blocks, one-sided. The fastest is lost only
-    /// if another candidate seems to be faster than it after some block. The sum of the probabilities of all these errors is at most
-    /// 5 %: each of the other candidates gets an equal part of it, and the m-th call gets 1 / (m (m + 1)) of that part, because
-    /// these fractions add up to 1.
+    /// Two are compared by Student's t over the logarithms of their ratios in common blocks,
+    /// one-sided. The fastest is lost only if another candidate seems to be faster than it after
+    /// some block. The sum of the probabilities of all these errors is at most 5 %: each of the
+    /// other candidates gets an equal part of it, and the m-th call gets 1 / (m (m + 1)) of that
+    /// part, because these fractions add up to 1.
     pub fn slower(&self, racing: &[usize], blocks: u32) -> Vec<SlowerCandidate> {
         let Some(earlier) = blocks.checked_sub(FEWEST_BLOCKS) else {
             return Vec::new();
@@ -89,8 +94,9 @@ impl RaceTimes {
         slower
     }
 
-    /// Returns the probability that `candidate` seems at least this much slower than `other` if both are equally fast; `None` if it
-    /// seems faster, or if they have fewer than [`FEWEST_BLOCKS`] blocks in common.
+    /// Returns the probability that `candidate` seems at least this much slower than `other` if
+    /// both are equally fast; `None` if it seems faster, or if they have fewer than
+    /// [`FEWEST_BLOCKS`] blocks in common.
     fn chance_of_seeming_slower(&self, candidate: usize, other: usize) -> Option<f64> {
         let pairs = self.pairs(candidate, other);
         if pairs.len() < FEWEST_BLOCKS as usize {
@@ -101,8 +107,9 @@ impl RaceTimes {
         (ratio.ratio > 1.0).then_some(ratio.p_value / 2.0)
     }
 
-    /// Returns the ratio of a candidate's time to that of `reference`; `None` if fewer than two blocks have both. Its interval is
-    /// wide enough that `together` such intervals all hold with a probability of 95 % (Bonferroni).
+    /// Returns the ratio of a candidate's time to that of `reference`; `None` if fewer than two
+    /// blocks have both. Its interval is wide enough that `together` such intervals all hold with a
+    /// probability of 95 % (Bonferroni).
     pub fn ratio(&self, candidate: usize, reference: usize, together: usize) -> Option<TimeRatio> {
         let confidence = 1.0 - ERROR / together.max(1) as f64;
         TimeRatio::paired(
@@ -143,7 +150,8 @@ mod tests {
     /// A simulated race of candidates that take `effects` times as long.
     struct Simulation {
         effects: Vec<f64>,
-        /// Relative standard deviation of a time. That of a block, which all candidates share, is ten times as large.
+        /// Relative standard deviation of a time. That of a block, which all candidates share, is
+        /// ten times as large.
         noise: f64,
         blocks: u32,
     }
@@ -154,7 +162,8 @@ mod tests {
             Normal::standard().inverse_cdf(uniform)
         }
 
-        /// Runs a race until its last block. Returns after how many blocks each candidate was left out, and the times.
+        /// Runs a race until its last block. Returns after how many blocks each candidate was left
+        /// out, and the times.
         fn run(&self, seed: u64) -> (Vec<Option<u32>>, RaceTimes) {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let mut times = RaceTimes::new(self.effects.len(), RESOLUTION);
@@ -177,7 +186,8 @@ mod tests {
         }
     }
 
-    /// The hardest case is the first: all are equally fast, so any of them may be taken for the fastest.
+    /// The hardest case is the first: all are equally fast, so any of them may be taken for the
+    /// fastest.
     #[test]
     fn the_fastest_is_lost_in_at_most_5_of_100_races() {
         for effects in [vec![1.0; 6], vec![1.0, 1.001, 1.002, 1.05, 1.05, 1.3]] {
@@ -192,7 +202,8 @@ mod tests {
         }
     }
 
-    /// The negative control of the test before: a level of 5 % after each block loses the fastest far more often.
+    /// The negative control of the test before: a level of 5 % after each block loses the fastest
+    /// far more often.
     #[test]
     fn asking_after_each_block_at_5_percent_loses_the_fastest() {
         let simulation = Simulation {

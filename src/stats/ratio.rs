@@ -27,14 +27,15 @@ pub struct TimeRatio {
 }
 
 impl TimeRatio {
-    /// Returns the ratio of two steps from their times in each block: the geometric mean of the blocks' ratios, with its interval by
-    /// Student's t over the logarithms of these ratios. What slows down both steps of a block, such as a drift of the machine, cancels
-    /// out.
+    /// Returns the ratio of two steps from their times in each block: the geometric mean of the
+    /// blocks' ratios, with its interval by Student's t over the logarithms of these ratios. What
+    /// slows down both steps of a block, such as a drift of the machine, cancels out.
     ///
-    /// `resolution` is the step in which times were rounded, in their unit. Rounding alone makes times agree to the last digit, so the
-    /// spread counts as at least that of rounding errors.
+    /// `resolution` is the step in which times were rounded, in their unit. Rounding alone makes
+    /// times agree to the last digit, so the spread counts as at least that of rounding errors.
     ///
-    /// Returns `None` for fewer than two blocks, which tell nothing about the spread, and if a time is not above zero.
+    /// Returns `None` for fewer than two blocks, which tell nothing about the spread, and if a time
+    /// is not above zero.
     pub fn paired(pairs: &[Pair], confidence: f64, resolution: f64) -> Option<TimeRatio> {
         let blocks = pairs.len();
         if blocks < 2 || pairs.iter().any(|pair| !is_valid(pair)) {
@@ -49,11 +50,12 @@ impl TimeRatio {
         TimeRatio::of_logarithm(&mean, confidence)
     }
 
-    /// Returns the ratio of `times` to `references`, which were not measured in common blocks: the ratio of their geometric means,
-    /// with Welch's interval for the difference of the means of their logarithms.
+    /// Returns the ratio of `times` to `references`, which were not measured in common blocks: the
+    /// ratio of their geometric means, with Welch's interval for the difference of the means of
+    /// their logarithms.
     ///
-    /// `resolution` is as for [`TimeRatio::paired`]. Returns `None` if either has fewer than two times, or one that is not above
-    /// zero.
+    /// `resolution` is as for [`TimeRatio::paired`]. Returns `None` if either has fewer than two
+    /// times, or one that is not above zero.
     pub fn unpaired(
         times: &[f64],
         references: &[f64],
@@ -81,15 +83,15 @@ impl TimeRatio {
         })
     }
 
-    /// Returns the half width of the interval relative to the ratio: 0.02 for ±2 %. The interval is symmetrical for logarithms
-    /// only, so its upper half, the larger one, counts.
+    /// Returns the half width of the interval relative to the ratio: 0.02 for ±2 %. The interval is
+    /// symmetrical for logarithms only, so its upper half, the larger one, counts.
     pub fn half_width(&self) -> f64 {
         self.high / self.ratio - 1.0
     }
 }
 
-/// Returns the mean of the logarithms of `values`. Their variance counts as at least that of rounding, of which `rounding` is the
-/// sum over the values.
+/// Returns the mean of the logarithms of `values`. Their variance counts as at least that of
+/// rounding, of which `rounding` is the sum over the values.
 fn log_mean(values: &[f64], rounding: f64) -> Option<UncertainMean> {
     let mut logs = LogTimes::of(values)?;
     logs.variance = logs.variance.max(rounding / logs.count);
@@ -103,8 +105,8 @@ impl Pair {
     }
 }
 
-/// Returns the variance that rounding adds to the logarithm of a time. A rounding error is uniform, so its variance is a
-/// twelfth of the squared step.
+/// Returns the variance that rounding adds to the logarithm of a time. A rounding error is uniform,
+/// so its variance is a twelfth of the squared step.
 fn rounding_variance(time: f64, resolution: f64) -> f64 {
     (resolution / time).powi(2) / 12.0
 }
@@ -145,8 +147,9 @@ mod tests {
         );
     }
 
-    /// By hand: the logarithms are ln 0.5, ln 0.5, ln 0.25. Mean -0.924196, standard deviation 0.400189, standard
-    /// error 0.231049. Student's t with two degrees of freedom is 4.302653 at 97.5 %.
+    /// By hand: the logarithms are ln 0.5, ln 0.5, ln 0.25. Mean -0.924196, standard deviation
+    /// 0.400189, standard error 0.231049. Student's t with two degrees of freedom is 4.302653 at
+    /// 97.5 %.
     #[test]
     fn an_example_by_hand() {
         let ratio = TimeRatio::paired(&pairs(&[(1.0, 2.0), (3.0, 6.0), (1.0, 4.0)]), 0.95, 0.0);
@@ -173,8 +176,9 @@ mod tests {
         assert!(ratio.low < 1.0 && ratio.p_value > 0.05, "{ratio:?}");
     }
 
-    /// The logarithms are 0, ln 2 and 2 ln 2 against 0 and 2 ln 2: the means agree. Variances ln²2 and 2 ln²2, of the means
-    /// ln²2 / 3 and ln²2. With those, the degrees of freedom are (4/3)² / ((1/3)²/2 + 1²/1) = 32/19.
+    /// The logarithms are 0, ln 2 and 2 ln 2 against 0 and 2 ln 2: the means agree. Variances ln²2
+    /// and 2 ln²2, of the means ln²2 / 3 and ln²2. With those, the degrees of freedom are (4/3)² /
+    /// ((1/3)²/2 + 1²/1) = 32/19.
     #[test]
     fn an_unpaired_example_by_hand() {
         let ratio = TimeRatio::unpaired(&[1.0, 2.0, 4.0], &[1.0, 4.0], 0.95, 0.0);
@@ -187,8 +191,9 @@ mod tests {
         assert_close(ratio.low, (-margin).exp());
     }
 
-    /// With equal numbers and equal spreads, Welch's interval is that of the pooled variance: logarithms 0, ln 2 against
-    /// ln 4, ln 8, whose means differ by 2 ln 2 with a variance of ln²2 / 2, so t is √8 with two degrees of freedom.
+    /// With equal numbers and equal spreads, Welch's interval is that of the pooled variance:
+    /// logarithms 0, ln 2 against ln 4, ln 8, whose means differ by 2 ln 2 with a variance of ln²2
+    /// / 2, so t is √8 with two degrees of freedom.
     #[test]
     fn unpaired_with_equal_spreads() {
         let ratio = TimeRatio::unpaired(&[4.0, 8.0], &[1.0, 2.0], 0.95, 0.0).expect("two each");

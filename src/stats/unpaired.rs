@@ -16,7 +16,8 @@ pub struct LogTimes {
 }
 
 impl LogTimes {
-    /// Returns the logarithms of `times`, which are in any unit; `None` for fewer than two, and for times that are not above zero.
+    /// Returns the logarithms of `times`, which are in any unit; `None` for fewer than two, and for
+    /// times that are not above zero.
     pub fn of(times: &[f64]) -> Option<LogTimes> {
         let is_time = |time: &f64| time.is_finite() && *time > 0.0;
         if times.len() < 2 || !times.iter().all(is_time) {
@@ -32,8 +33,9 @@ impl LogTimes {
         })
     }
 
-    /// Returns the logarithms of `count` measurements with this mean and coefficient of variation: if it is small, the standard
-    /// deviation of the logarithms is that coefficient. `None` for fewer than two, and for a mean that is not above zero.
+    /// Returns the logarithms of `count` measurements with this mean and coefficient of variation:
+    /// if it is small, the standard deviation of the logarithms is that coefficient. `None` for
+    /// fewer than two, and for a mean that is not above zero.
     pub fn of_moments(mean: f64, variation: f64, count: u32) -> Option<LogTimes> {
         let is_valid = mean.is_finite() && mean > 0.0 && variation.is_finite() && count >= 2;
         is_valid.then(|| LogTimes {
@@ -43,8 +45,9 @@ impl LogTimes {
         })
     }
 
-    /// Returns the logarithms of `count` measurements whose mean has an interval by Student's t of `half_width`, relative to the mean, to
-    /// each side at `confidence`. `None` for fewer than two, and for a mean that is not above zero.
+    /// Returns the logarithms of `count` measurements whose mean has an interval by Student's t of
+    /// `half_width`, relative to the mean, to each side at `confidence`. `None` for fewer than two,
+    /// and for a mean that is not above zero.
     pub fn of_interval(
         mean: f64,
         half_width: f64,
@@ -105,8 +108,9 @@ impl UnpairedRatio {
 mod tests {
     use super::*;
 
-    /// By hand: logarithms 0, 2, 4 and 0, 1, 2 have the means 2 and 1, the variances 4 and 1. The standard error is
-    /// sqrt(4/3 + 1/3) = 1.290994, t is 0.774597, and there are (5/3)² / ((4/3)²/2 + (1/3)²/2) = 2.941176 degrees of freedom.
+    /// By hand: logarithms 0, 2, 4 and 0, 1, 2 have the means 2 and 1, the variances 4 and 1. The
+    /// standard error is sqrt(4/3 + 1/3) = 1.290994, t is 0.774597, and there are (5/3)² /
+    /// ((4/3)²/2 + (1/3)²/2) = 2.941176 degrees of freedom.
     #[test]
     fn an_example_by_hand() {
         let exp = |logs: [f64; 3]| logs.map(f64::exp);
@@ -128,8 +132,8 @@ mod tests {
         assert_eq!(LogTimes::of_moments(1.0, 0.1, 1), None);
     }
 
-    /// By hand: with two measurements t is 12.706205 at 97.5 %, so that an interval of ±12.706205 % has a standard error of
-    /// 1 %, and the measurements a deviation of sqrt(2) %.
+    /// By hand: with two measurements t is 12.706205 at 97.5 %, so that an interval of ±12.706205 %
+    /// has a standard error of 1 %, and the measurements a deviation of sqrt(2) %.
     #[test]
     fn an_interval_tells_the_spread() {
         let times = LogTimes::of_interval(1.0, 0.127_062_047, 0.95, 2).expect("two");

@@ -14,9 +14,9 @@ pub(super) struct UncertainMean {
 }
 
 impl UncertainMean {
-    /// Returns the difference of this mean and `other`, which may spread differently: the method of B. L. Welch, "The
-    /// Generalization of 'Student's' Problem when Several Different Population Variances are Involved" (1947), with the
-    /// degrees of freedom of F. E. Satterthwaite (1946).
+    /// Returns the difference of this mean and `other`, which may spread differently: the method of
+    /// B. L. Welch, "The Generalization of 'Student's' Problem when Several Different Population
+    /// Variances are Involved" (1947), with the degrees of freedom of F. E. Satterthwaite (1946).
     pub(super) fn minus(&self, other: &UncertainMean) -> UncertainMean {
         let variance = self.variance + other.variance;
         let freedom = if variance > 0.0 {
@@ -37,7 +37,8 @@ impl UncertainMean {
         self.variance.sqrt()
     }
 
-    /// Returns the distribution of the mean divided by its standard error, if the true mean is zero.
+    /// Returns the distribution of the mean divided by its standard error, if the true mean is
+    /// zero.
     pub(super) fn student(&self) -> Option<StudentsT> {
         StudentsT::new(0.0, 1.0, self.freedom).ok()
     }

@@ -1,4 +1,5 @@
-//! `Blocks`: the timed operations of a case, in one block or, with `--precision`, in as many as that takes.
+//! `Blocks`: the timed operations of a case, in one block or, with `--precision`, in as many as
+//! that takes.
 
 use std::{
     fmt,
@@ -23,8 +24,8 @@ pub const LEAST_BLOCKS: usize = 10;
 /// Blocks that a case has at most.
 pub const MOST_BLOCKS: usize = 10_000;
 
-/// The time that the blocks of a case take at least, unless [`MOST_BLOCKS`] take less: what lasts for a moment only should
-/// not pass for the mean.
+/// The time that the blocks of a case take at least, unless [`MOST_BLOCKS`] take less: what lasts
+/// for a moment only should not pass for the mean.
 pub const LEAST_TIME: Duration = Duration::from_millis(100);
 
 /// The time after which no further block of a case begins.
@@ -33,8 +34,8 @@ pub const MOST_TIME: Duration = Duration::from_secs(60);
 /// Times of iterations that are kept over all ranks, at most: 80 MB.
 const MOST_ITERATIONS: usize = 10_000_000;
 
-/// After an interval that is too wide, the number of blocks grows by this factor before the next look. Each look is a chance
-/// to end too early.
+/// After an interval that is too wide, the number of blocks grows by this factor before the next
+/// look. Each look is a chance to end too early.
 const GROWTH: f64 = 1.25;
 
 /// The reason for which a case ended before it had the requested precision.
@@ -86,8 +87,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Adds a block: what this process measured, the time of one operation over all ranks, and the times of the iterations of
-    /// each process.
+    /// Adds a block: what this process measured, the time of one operation over all ranks, and the
+    /// times of the iterations of each process.
     pub(super) fn add(&mut self, timing: &Timing, time: f64, iterations: Vec<Vec<Micros>>) {
         self.elapsed.resize(timing.elapsed.len(), Duration::ZERO);
         for (sum, elapsed) in self.elapsed.iter_mut().zip(&timing.elapsed) {
@@ -108,8 +109,8 @@ impl Blocks {
         self.times.iter().sum::<f64>() / self.times.len() as f64
     }
 
-    /// Returns the precision of the case if it is as `wanted`, or if there cannot be more; `None` if another block is needed.
-    /// The first block began at `began`. Process 0 decides for all.
+    /// Returns the precision of the case if it is as `wanted`, or if there cannot be more; `None`
+    /// if another block is needed. The first block began at `began`. Process 0 decides for all.
     ///
     /// # Errors
     /// Returns an error if the decision does not reach the other processes; that would be a bug.
@@ -170,8 +171,8 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    /// Runs blocks whose times are up to `percent` above and below 100, each of which takes `block`; returns their number
-    /// and what was reached.
+    /// Runs blocks whose times are up to `percent` above and below 100, each of which takes
+    /// `block`; returns their number and what was reached.
     fn waves(percent: f64, wanted: f64, block: Duration) -> (usize, Reached) {
         let mut blocks = Blocks::default();
         loop {

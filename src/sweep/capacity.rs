@@ -6,7 +6,8 @@ use crate::{
     world::{self, World},
 };
 
-/// Returns the bytes of the largest buffer that every process can hold twice; `None` if there is no limit.
+/// Returns the bytes of the largest buffer that every process can hold twice; `None` if there is no
+/// limit.
 ///
 /// # Errors
 /// Returns an error if a process cannot determine it.

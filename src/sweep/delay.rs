@@ -51,10 +51,12 @@ impl InjectedDelay {
 impl FromStr for InjectedDelay {
     type Err = String;
 
-    /// Parses `RANK:20%` or `RANK:2ms`, with an optional `@0.1`: the share of operations that are delayed.
+    /// Parses `RANK:20%` or `RANK:2ms`, with an optional `@0.1`: the share of operations that are
+    /// delayed.
     fn from_str(text: &str) -> Result<InjectedDelay, String> {
         parse(text).ok_or_else(|| {
-            "not a delay. Write RANK:20% or RANK:2ms, and RANK:2ms@0.1 for every tenth operation".to_owned()
+            "not a delay. Write RANK:20% or RANK:2ms, and RANK:2ms@0.1 for every tenth operation"
+                .to_owned()
         })
     }
 }
@@ -89,7 +91,8 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// Returns the delay of the next operation, if one takes `operation_us` microseconds; zero if this one has none.
+    /// Returns the delay of the next operation, if one takes `operation_us` microseconds; zero if
+    /// this one has none.
     pub(super) fn next_wait(&mut self, operation_us: f64) -> Duration {
         let drawn = f64::from(self.random.next_u32()) / (f64::from(u32::MAX) + 1.0);
         match self.length {

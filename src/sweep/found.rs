@@ -21,7 +21,8 @@ pub(super) struct OwnFindings {
 /// The findings in a check of a case on all processes.
 #[derive(Clone, Default)]
 pub(super) struct Found {
-    /// Wrong elements over all ranks, wherever they are; `None` if the data of the case are not checked and nothing is wrong.
+    /// Wrong elements over all ranks, wherever they are; `None` if the data of the case are not
+    /// checked and nothing is wrong.
     pub(super) wrong: Option<u64>,
     /// Those of them that are not in the receive buffer.
     pub(super) outside: u64,
@@ -34,7 +35,8 @@ pub(super) struct Found {
 }
 
 impl OwnFindings {
-    /// Returns the findings of all processes. Every process calls it; `group` is its communicator, if there are several.
+    /// Returns the findings of all processes. Every process calls it; `group` is its communicator,
+    /// if there are several.
     ///
     /// # Errors
     /// Returns an error if what a process found does not reach the others; that would be a bug.

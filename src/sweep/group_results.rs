@@ -28,7 +28,8 @@ struct ProcessResult {
 }
 
 impl Measure {
-    /// Returns the results of each communicator, if there are several; `wrong` are the wrong elements of this process.
+    /// Returns the results of each communicator, if there are several; `wrong` are the wrong
+    /// elements of this process.
     pub(super) fn groups(
         &self,
         case: &Case,

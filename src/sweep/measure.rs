@@ -1,5 +1,6 @@
-//! The measurement of one case: fill, time, average over ranks, verify. The steps are those of nccl-tests, so that numbers are
-//! comparable. `timing` has the timing, and `group_results` what communicators measure side by side.
+//! The measurement of one case: fill, time, average over ranks, verify. The steps are those of
+//! nccl-tests, so that numbers are comparable. `timing` has the timing, and `group_results` what
+//! communicators measure side by side.
 
 use std::time::{Duration, Instant};
 
@@ -31,14 +32,15 @@ pub struct Measure {
     pub cycles: u32,
     /// Operations of a timed case per iteration.
     pub operations: u32,
-    /// Operations that a device gets at once, between which it shows no progress: those of a group or a graph.
+    /// Operations that a device gets at once, between which it shows no progress: those of a group
+    /// or a graph.
     pub operations_at_once: u32,
     /// The reported time.
     pub average: Average,
     /// Whether to report the time to issue an operation to the device as well.
     pub reports_issue: bool,
-    /// Half width of the interval of a case's mean time, in percent of it, up to which its timed block is repeated; `None` for
-    /// a single block.
+    /// Half width of the interval of a case's mean time, in percent of it, up to which its timed
+    /// block is repeated; `None` for a single block.
     pub precision: Option<f64>,
     /// First iterations that the statistics of single iterations exclude.
     pub skipped_iterations: u32,
@@ -46,7 +48,8 @@ pub struct Measure {
     pub timeout: Duration,
     /// What this rank changes, once, to show that the check can fail.
     pub inject_fault: Option<FaultTarget>,
-    /// Seed of the data. It grows with each fill, so that no buffer passes the check with the data of an earlier case.
+    /// Seed of the data. It grows with each fill, so that no buffer passes the check with the data
+    /// of an earlier case.
     pub seed: u64,
     /// This rank's times relative to the mean over all ranks.
     pub pace: RelativeSpeed,
@@ -90,8 +93,8 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// Measures and checks one case. All ranks get the same record; with several communicators each process gets the record of
-    /// its own, with the results of all in [`Record::groups`].
+    /// Measures and checks one case. All ranks get the same record; with several communicators each
+    /// process gets the record of its own, with the results of all in [`Record::groups`].
     ///
     /// # Errors
     /// Returns an error if the backend fails.
@@ -152,8 +155,8 @@ impl Measure {
         backend.fill(case, self.seed)
     }
 
-    /// Runs the checks up to the first that fails. The data of some cases are not checked in place; what changed beside
-    /// their buffers is.
+    /// Runs the checks up to the first that fails. The data of some cases are not checked in place;
+    /// what changed beside their buffers is.
     fn verify(
         &mut self,
         case: &Case,

@@ -1,4 +1,5 @@
-//! The sweep: plan, loop, measurement, and events that report progress. It prints nothing and writes nothing.
+//! The sweep: plan, loop, measurement, and events that report progress. It prints nothing and
+//! writes nothing.
 
 mod average;
 pub mod blocks;
@@ -38,8 +39,8 @@ use measure::Measure;
 use plan::{Plan, Series};
 use spent::Part;
 
-/// The records of an earlier run, the same on every rank. A case can have several: sizes that round to the same size are the
-/// same case.
+/// The records of an earlier run, the same on every rank. A case can have several: sizes that round
+/// to the same size are the same case.
 #[derive(Debug, Default)]
 pub struct EarlierRecords(HashMap<Case, VecDeque<Record>>);
 
@@ -78,14 +79,16 @@ impl EarlierRecords {
     }
 }
 
-/// Runs every case of `plan`, out of place and in place, and passes each event to `emit`. Every rank makes the same call. A
-/// case that is in `earlier` is not measured again. With [`Measure::repeat_for`] all of it is repeated until the time is over;
-/// each pass counts as a cycle, and only the first has [`Event::Series`] and waived cases.
+/// Runs every case of `plan`, out of place and in place, and passes each event to `emit`. Every
+/// rank makes the same call. A case that is in `earlier` is not measured again. With
+/// [`Measure::repeat_for`] all of it is repeated until the time is over; each pass counts as a
+/// cycle, and only the first has [`Event::Series`] and waived cases.
 ///
 /// Returns whether a signal ended the sweep before the last case.
 ///
 /// # Errors
-/// Returns an error if the backend or `emit` fails. Other ranks may have no error, so the caller must end the job.
+/// Returns an error if the backend or `emit` fails. Other ranks may have no error, so the caller
+/// must end the job.
 pub fn run(
     plan: &Plan,
     earlier: EarlierRecords,
@@ -199,9 +202,9 @@ impl Sweep<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns why the sweep ends before `case`, if it does. All ranks get the same answer, in one exchange: any rank may have
-    /// received a signal, and the clock of process 0 tells whether the time is over. A pair of cases, out of place and in place,
-    /// stays together.
+    /// Returns why the sweep ends before `case`, if it does. All ranks get the same answer, in one
+    /// exchange: any rank may have received a signal, and the clock of process 0 tells whether the
+    /// time is over. A pair of cases, out of place and in place, stays together.
     fn end_before(&self, case: &Case) -> Option<End> {
         const TIME_IS_OVER: u64 = 1 << 32;
         let mut own = u64::from(signal::received().is_some());
@@ -223,8 +226,8 @@ impl Sweep<'_> {
     }
 }
 
-/// Runs the untimed operations before a series, as in nccl-tests: out of place, doubling the size each step. NCCL sets up its
-/// connections here.
+/// Runs the untimed operations before a series, as in nccl-tests: out of place, doubling the size
+/// each step. NCCL sets up its connections here.
 fn warm_up(
     cases: &[Case],
     measure: &Measure,
@@ -252,7 +255,8 @@ fn stop_is_asked(world: &dyn World) -> bool {
     world.all_reduce_sum(signal::received().is_some().into()) > 0
 }
 
-/// Returns the record of a case that cannot run. It has no group: either all communicators waive a case, or none.
+/// Returns the record of a case that cannot run. It has no group: either all communicators waive a
+/// case, or none.
 fn waived(case: &Case, measure: &Measure, cycle: u32, note: String) -> Record {
     Record {
         cycle,

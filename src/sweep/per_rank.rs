@@ -8,8 +8,8 @@ use crate::{
     world::World,
 };
 
-/// Returns the time of each rank, in order, if each process passes the times of its `threads`, each of which drives
-/// `ranks_per_thread` ranks.
+/// Returns the time of each rank, in order, if each process passes the times of its `threads`, each
+/// of which drives `ranks_per_thread` ranks.
 ///
 /// The times travel as bytes: with 10,000 ranks a process receives 80 kB.
 pub(super) fn gather(threads: &[f64], ranks_per_thread: u32, world: &dyn World) -> Vec<RankTime> {

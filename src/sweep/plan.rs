@@ -69,7 +69,8 @@ impl Default for SweepSpec {
 pub struct Series {
     /// The collective.
     pub collective: Collective,
-    /// Cases run untimed before: nccl-tests doubles from the smallest size to the largest, whatever the step.
+    /// Cases run untimed before: nccl-tests doubles from the smallest size to the largest, whatever
+    /// the step.
     pub warm_up: Vec<Case>,
     /// Measured cases: for each size out of place, then in place.
     pub cases: Vec<Case>,
@@ -84,8 +85,8 @@ pub struct Plan {
     pub series: Vec<Series>,
 }
 
-/// Maximum number of cases. More are a mistake on the command line, such as `-i 1` instead of `-f 2`: they would run for days,
-/// and the plan alone would fill the memory.
+/// Maximum number of cases. More are a mistake on the command line, such as `-i 1` instead of
+/// `-f 2`: they would run for days, and the plan alone would fill the memory.
 const MOST_CASES: usize = 1_000_000;
 
 impl Plan {

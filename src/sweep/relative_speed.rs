@@ -2,8 +2,8 @@
 
 use crate::collective::Case;
 
-/// The ratio of this rank's own times to the mean over all ranks. Only cases without a root count: a root has more to do than
-/// other ranks.
+/// The ratio of this rank's own times to the mean over all ranks. Only cases without a root count:
+/// a root has more to do than other ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RelativeSpeed {
     sum: f64,
@@ -19,7 +19,8 @@ impl RelativeSpeed {
         }
     }
 
-    /// Returns the mean ratio, 1 for a rank that takes as long as the mean; `None` if no case counts.
+    /// Returns the mean ratio, 1 for a rank that takes as long as the mean; `None` if no case
+    /// counts.
     pub fn mean(&self) -> Option<f64> {
         (self.cases > 0).then(|| self.sum / f64::from(self.cases))
     }

@@ -1,4 +1,5 @@
-//! The search for stragglers: a pass of its own after the sweep, which times single operations that follow a barrier.
+//! The search for stragglers: a pass of its own after the sweep, which times single operations that
+//! follow a barrier.
 
 use std::{
     thread,
@@ -43,8 +44,8 @@ pub struct StragglerSearch {
     pub seed: u64,
 }
 
-/// Returns why times of `case` do not tell who is late; `None` if they do. Only in a collective where every rank needs data of
-/// every other does nobody end before all have arrived.
+/// Returns why times of `case` do not tell who is late; `None` if they do. Only in a collective
+/// where every rank needs data of every other does nobody end before all have arrived.
 pub fn cannot_tell(case: &Case) -> Option<&'static str> {
     use Collective::{
         AllGather, AllReduce, AllToAll, AllToAllV, Broadcast, Gather, HyperCube, Reduce,
@@ -67,10 +68,12 @@ fn is_full(case: &Case) -> bool {
 }
 
 impl StragglerSearch {
-    /// Observes each of `cases`, which the backend supports. All processes get the same result; a signal ends the pass early.
+    /// Observes each of `cases`, which the backend supports. All processes get the same result; a
+    /// signal ends the pass early.
     ///
     /// # Errors
-    /// Returns an error if the backend fails. Other ranks may have no error, so the caller must end the job.
+    /// Returns an error if the backend fails. Other ranks may have no error, so the caller must end
+    /// the job.
     pub fn run(
         &self,
         cases: &[Case],
@@ -87,7 +90,8 @@ impl StragglerSearch {
         Ok(observed)
     }
 
-    /// Observes one of `cases` cases until it is clear who is late, or for the most iterations or the longest time.
+    /// Observes one of `cases` cases until it is clear who is late, or for the most iterations or
+    /// the longest time.
     fn observe(
         &self,
         case: &Case,
@@ -108,7 +112,8 @@ impl StragglerSearch {
         loop {
             let what = format!("looking for stragglers in {case}");
             let _guard = deadline::limit(what, self.timeout);
-            // A rank that is late waits for nobody, so its own operations just now tell how long one takes.
+            // A rank that is late waits for nobody, so its own operations just now tell how long
+            // one takes.
             let mut operations: Vec<f64> = own.iter().map(|own| own.operation).collect();
             let operation_us = median(&mut operations);
             own.clear();
@@ -173,7 +178,8 @@ fn iteration(
     }
     let total = released.elapsed();
     let longest = timing.longest();
-    // What runs an operation inside the call does not hand it over to anybody: it has started at once.
+    // What runs an operation inside the call does not hand it over to anybody: it has started at
+    // once.
     let handing_over = if timing.issued < longest {
         timing.issued
     } else {

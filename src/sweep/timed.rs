@@ -29,7 +29,8 @@ pub(super) struct Timed {
     pub(super) computed: bool,
 }
 
-/// Returns the time of one operation on each thread in microseconds, if `operations` took the threads `elapsed`.
+/// Returns the time of one operation on each thread in microseconds, if `operations` took the
+/// threads `elapsed`.
 pub(super) fn per_thread(elapsed: &[Duration], operations: u64) -> Vec<f64> {
     elapsed
         .iter()

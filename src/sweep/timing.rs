@@ -53,8 +53,8 @@ impl Measure {
         Ok(timed)
     }
 
-    /// Returns how long a block of operations may be without progress, if one operation takes `operation`. Operations that the
-    /// device gets at once may take their time in addition.
+    /// Returns how long a block of operations may be without progress, if one operation takes
+    /// `operation`. Operations that the device gets at once may take their time in addition.
     fn limit_of_block(&self, operation: Duration) -> Duration {
         match self.operations_at_once {
             0 | 1 => self.timeout,
@@ -88,7 +88,8 @@ impl Measure {
         Ok(())
     }
 
-    /// Returns the time of one operation on this process, if `operations` took its threads `elapsed`.
+    /// Returns the time of one operation on this process, if `operations` took its threads
+    /// `elapsed`.
     fn over_threads(&self, elapsed: &[Duration], operations: u64) -> f64 {
         self.average.over_threads(&per_thread(elapsed, operations))
     }
@@ -154,7 +155,8 @@ impl Measure {
         Ok(first)
     }
 
-    /// Returns the statistics of the iterations of all processes; for each the process on which it took longest counts.
+    /// Returns the statistics of the iterations of all processes; for each the process on which it
+    /// took longest counts.
     fn over_ranks(&self, iterations: &[Vec<Micros>]) -> Option<IterationStats> {
         let longest = longest(iterations.iter().map(Vec::as_slice));
         IterationStats::new(longest, self.skipped_iterations)

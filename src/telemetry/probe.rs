@@ -216,7 +216,8 @@ fn rate(
     (seconds > 0.0).then(|| bytes as f64 / seconds / 1e9)
 }
 
-/// Quantities that are not known, each with the reason and the GPUs that it holds for. Each is kept once, as first seen.
+/// Quantities that are not known, each with the reason and the GPUs that it holds for. Each is kept
+/// once, as first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gaps(BTreeMap<(&'static str, u32), String>);
 
@@ -225,7 +226,8 @@ impl Gaps {
         self.0.entry((quantity, gpu)).or_insert(why);
     }
 
-    /// Returns a sentence for each reason, with the quantities and the GPUs: `unknown on GPUs 0,1: energy_J (not supported)`.
+    /// Returns a sentence for each reason, with the quantities and the GPUs:
+    /// `unknown on GPUs 0,1: energy_J (not supported)`.
     pub fn sentences(&self) -> Vec<String> {
         let mut by_quantity: BTreeMap<(&str, &str), Vec<u32>> = BTreeMap::new();
         for ((quantity, gpu), why) in &self.0 {

@@ -214,8 +214,8 @@ pub const QUANTITIES: &[Quantity] = &[
     Quantity {
         column: Column {
             name: "pcie_tx_GBps",
-            doc: "data sent over PCIe since the sample before; in `pxnbench monitor`, if the driver has no counter, in a window of \
-                  20 ms",
+            doc: "data sent over PCIe since the sample before; in `pxnbench monitor`, if the \
+                  driver has no counter, in a window of 20 ms",
             get: |(), values| values.pcie_sent.into(),
         },
         head: ["PCIe", "tx GB/s"],
@@ -255,8 +255,9 @@ pub const QUANTITIES: &[Quantity] = &[
     Quantity {
         column: Column {
             name: "throttle",
-            doc: "what limits the clocks, `+` between: `idle`, `application clocks`, `power cap`, `hardware slowdown`, `sync boost`, \
-                  `thermal slowdown`, `hardware thermal slowdown`, `power brake`, `display clocks`; `none` if nothing does",
+            doc: "what limits the clocks, `+` between: `idle`, `application clocks`, `power cap`, \
+                  `hardware slowdown`, `sync boost`, `thermal slowdown`, `hardware thermal \
+                  slowdown`, `power brake`, `display clocks`; `none` if nothing does",
             get: |(), values| {
                 values
                     .throttle
@@ -334,9 +335,10 @@ mod tests {
             .iter()
             .map(|quantity| quantity.column.name)
             .collect();
-        let promised = "sm_clock_MHz,memory_clock_MHz,temperature_C,memory_temperature_C,power_W,power_limit_W,energy_J,\
-                        utilization_pct,memory_utilization_pct,memory_used_MiB,memory_total_MiB,nvlink_tx_GBps,\
-                        nvlink_rx_GBps,pcie_tx_GBps,pcie_rx_GBps,ecc_corrected,ecc_uncorrected,throttle,error";
+        let promised = "sm_clock_MHz,memory_clock_MHz,temperature_C,memory_temperature_C,power_W,\
+                        power_limit_W,energy_J,utilization_pct,memory_utilization_pct,\
+                        memory_used_MiB,memory_total_MiB,nvlink_tx_GBps,nvlink_rx_GBps,\
+                        pcie_tx_GBps,pcie_rx_GBps,ecc_corrected,ecc_uncorrected,throttle,error";
         assert_eq!(names.join(","), promised);
     }
 

@@ -18,10 +18,12 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(500);
 /// The shortest interval: GPUs update most readings no more often.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Samples that are kept at most until they are taken; at the default interval, eight GPUs take so many in two hours.
+/// Samples that are kept at most until they are taken; at the default interval, eight GPUs take so
+/// many in two hours.
 const MOST_KEPT: usize = 100_000;
 
-/// How long the end waits for a sample that is being taken. A GPU that has fallen off the bus may hold it up for good.
+/// How long the end waits for a sample that is being taken. A GPU that has fallen off the bus may
+/// hold it up for good.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A thread that samples GPUs, and the samples that nobody has taken yet.
@@ -54,8 +56,9 @@ impl Shared {
 }
 
 impl Sampler {
-    /// Starts the thread, and waits for its first sample: the first readings of a driver take longest, and would disturb the
-    /// first cases. A GPU that does not answer holds the start up for two seconds at most.
+    /// Starts the thread, and waits for its first sample: the first readings of a driver take
+    /// longest, and would disturb the first cases. A GPU that does not answer holds the start up
+    /// for two seconds at most.
     ///
     /// # Errors
     /// Returns an error if the system starts no thread.
@@ -160,7 +163,8 @@ fn keep(state: &mut State, samples: Vec<Sample>) {
     }
 }
 
-/// Returns when the next sample is due: a whole number of intervals after the last one, so that a slow one delays no other.
+/// Returns when the next sample is due: a whole number of intervals after the last one, so that a
+/// slow one delays no other.
 fn next_tick(last: Instant, interval: Duration, now: Instant) -> Instant {
     let next = last + interval;
     if next > now { next } else { now + interval }

@@ -10,9 +10,11 @@ use super::{
 /// The nearest devices of each device.
 pub(super) struct Nearest<'a> {
     all: &'a Topology,
-    /// For each GPU, the NICs that are nearest; they are equally near, and in the order of NCCL's list.
+    /// For each GPU, the NICs that are nearest; they are equally near, and in the order of NCCL's
+    /// list.
     nics: Vec<Vec<usize>>,
-    /// For each NIC, the GPUs that are nearest; they are equally near, and in the order of NCCL's list.
+    /// For each NIC, the GPUs that are nearest; they are equally near, and in the order of NCCL's
+    /// list.
     gpus: Vec<Vec<usize>>,
 }
 
@@ -52,8 +54,8 @@ impl Nearest<'_> {
         near
     }
 
-    /// Returns whether a GPU uses the same NIC on every channel, in every version of NCCL: it does if the GPUs that share its
-    /// nearest NICs can be divided evenly between them.
+    /// Returns whether a GPU uses the same NIC on every channel, in every version of NCCL: it does
+    /// if the GPUs that share its nearest NICs can be divided evenly between them.
     fn is_same_on_all_channels(&self, gpu: usize) -> bool {
         let near = &self.nics[gpu];
         let sharing = near.first().map_or(0, |first| self.gpus[*first].len());
@@ -74,7 +76,8 @@ impl Nearest<'_> {
 }
 
 impl Topology {
-    /// Returns for each GPU whether it uses one NIC only, as far as NCCL's choice between equally near ones goes.
+    /// Returns for each GPU whether it uses one NIC only, as far as NCCL's choice between equally
+    /// near ones goes.
     pub fn use_one_nic(&self) -> Vec<bool> {
         let nearest = Nearest::new(self);
         let gpus = 0..self.gpus.len();
@@ -83,8 +86,8 @@ impl Topology {
     }
 }
 
-/// Returns the NICs of the network that NCCL uses, as it lists them: those with RDMA if one of them works, else those with
-/// sockets.
+/// Returns the NICs of the network that NCCL uses, as it lists them: those with RDMA if one of them
+/// works, else those with sockets.
 pub(super) fn usable_nics(all: &Topology) -> Vec<usize> {
     let mut rdma = Vec::new();
     let mut sockets = Vec::new();
@@ -103,8 +106,8 @@ pub(super) fn usable_nics(all: &Topology) -> Vec<usize> {
     usable
 }
 
-/// Returns the nearest devices, in the order given: NCCL chooses between equally near ones by the order of its lists
-/// (graph/topo.cc, `ncclTopoGetLocal`).
+/// Returns the nearest devices, in the order given: NCCL chooses between equally near ones by the
+/// order of its lists (graph/topo.cc, `ncclTopoGetLocal`).
 fn nearest(paths: Vec<(usize, Path)>) -> Vec<usize> {
     let Some(best) = paths
         .iter()

@@ -20,7 +20,8 @@ pub(super) fn nvlinks(hosts: &[Topology], host: &Topology) -> Vec<String> {
                 count => format!("{count} others do"),
             };
             notes.push(format!(
-                "{label} has no NVLink, although {others}: rings over all GPUs cannot stay on NVLink"
+                "{label} has no NVLink, although {others}: rings over all GPUs cannot stay on \
+                 NVLink"
             ));
         }
         if let Some(count) = links_to_switches(&host.gpus[gpu])

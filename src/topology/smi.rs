@@ -17,8 +17,8 @@ const WORDS: [&str; 7] = ["NODE", "PIX", "PXB", "PHB", "SYS", "SOC", "X"];
 const OTHER_COLUMNS: [&str; 3] = ["CPU", "NUMA", "GPU"];
 
 /// What the matrix leaves out.
-const MISSING: &str = "`nvidia-smi topo -m` shows neither addresses nor speeds nor whether ports are up; \
-                       NICs are taken to be up and equally fast";
+const MISSING: &str = "`nvidia-smi topo -m` shows neither addresses nor speeds nor whether ports \
+                       are up; NICs are taken to be up and equally fast";
 
 /// Returns the topology that the first matrix in `text` shows, or `None` if there is no matrix.
 ///
@@ -225,8 +225,8 @@ impl Matrix {
         }
         if !given.has_nvlinks {
             all.missing.push(
-                "no NVLink is shown, and no legend that would name NVLinks (`topo -mp` leaves them out): \
-                 whether there are any is not known"
+                "no NVLink is shown, and no legend that would name NVLinks (`topo -mp` leaves \
+                 them out): whether there are any is not known"
                     .to_owned(),
             );
         }

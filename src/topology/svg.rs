@@ -25,8 +25,9 @@ pub fn draw(tree: &str) -> String {
     let width = longest.unwrap_or_default() * LETTER + 4 * MARGIN + STEP;
     let height = lines.len() * LINE + 2 * MARGIN;
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"monospace\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" font-family=\"monospace\" font-size=\"13\">\n<rect \
+         width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
     );
     for (row, line) in lines.iter().enumerate() {
         draw_line(&mut out, row, line);
@@ -45,7 +46,8 @@ fn draw_line(out: &mut String, row: usize, line: &str) {
         let height = LINE - 4;
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\" fill=\"{colour}\" stroke=\"#666666\"/>"
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\" \
+             fill=\"{colour}\" stroke=\"#666666\"/>"
         );
     }
     let (x, y) = (x + 8, y + 15);

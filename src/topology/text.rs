@@ -338,7 +338,8 @@ fn peers(all: &Topology, gpu: usize) -> Vec<PeerGroup> {
     grouped(all, gpu, |to| Some(peer_path(all, gpu, to)))
 }
 
-/// Groups the other GPUs by what `describe` returns for each, without those that it does not describe.
+/// Groups the other GPUs by what `describe` returns for each, without those that it does not
+/// describe.
 fn grouped(
     all: &Topology,
     gpu: usize,

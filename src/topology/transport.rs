@@ -97,8 +97,8 @@ impl Topology {
         self.gpus.len() <= 2 && self.cpus.iter().any(|cpu| cpu.kind.contains("AMD"))
     }
 
-    /// Returns whether the vendor of the processors is unknown, on which the use of P2P through them
-    /// depends.
+    /// Returns whether the vendor of the processors is unknown, on which the use of P2P through
+    /// them depends.
     fn may_be_pair_on_amd(&self) -> bool {
         self.gpus.len() <= 2 && self.cpus.iter().all(|cpu| cpu.kind.is_empty())
     }

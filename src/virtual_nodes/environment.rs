@@ -5,8 +5,8 @@ use std::{fmt::Write as _, path::Path};
 use super::played::PlayedOnRails;
 use crate::{nccl_log::subsystems::LogDetail, rehearsal::theory::Algorithm};
 
-/// NCCL's variables that ranks inherit: where libnccl and its configuration file are, and over which sockets ranks meet. Others
-/// would change what is rehearsed.
+/// NCCL's variables that ranks inherit: where libnccl and its configuration file are, and over
+/// which sockets ranks meet. Others would change what is rehearsed.
 const INHERITED: [&str; 4] = [
     "NCCL_HOME",
     "NCCL_SOCKET_IFNAME",
@@ -16,9 +16,9 @@ const INHERITED: [&str; 4] = [
 
 /// Settings of every rank, whatever is rehearsed.
 ///
-/// NVLS and MNNVL would carry data of virtual nodes, which are on one machine, past their NICs. Several jobs would share the
-/// port of RAS. NCCL 2.28 forgets the name of a plugin with the last communicator. There is one communicator, with the ranks
-/// of the job.
+/// NVLS and MNNVL would carry data of virtual nodes, which are on one machine, past their NICs.
+/// Several jobs would share the port of RAS. NCCL 2.28 forgets the name of a plugin with the last
+/// communicator. There is one communicator, with the ranks of the job.
 const ALWAYS: [(&str, &str); 6] = [
     ("NCCL_NET", "pxnbench"),
     ("NCCL_NET_PLUGIN_REF_COUNT", "1"),
@@ -71,7 +71,8 @@ impl JobEnvironment<'_> {
         variables
     }
 
-    /// Describes the variables of so many ranks, a line each: first those that all have alike, then those of each rank.
+    /// Describes the variables of so many ranks, a line each: first those that all have alike, then
+    /// those of each rank.
     pub(super) fn description(&self, ranks: u32) -> String {
         let of_ranks: Vec<_> = (0..ranks).map(|rank| self.of_rank(rank)).collect();
         let is_common = |variable: &(&str, String)| {
@@ -94,7 +95,8 @@ impl JobEnvironment<'_> {
     }
 }
 
-/// Returns what tells NCCL how to run a collective; the bytes of other protocols than Simple are not those of the data.
+/// Returns what tells NCCL how to run a collective; the bytes of other protocols than Simple are
+/// not those of the data.
 fn of_algorithm(algorithm: Algorithm) -> &'static [(&'static str, &'static str)] {
     match algorithm {
         Algorithm::SendRecv => &[],

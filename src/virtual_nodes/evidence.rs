@@ -74,7 +74,8 @@ pub(super) fn ways(case: &RehearsedCase) -> Vec<String> {
             .relay
             .map_or_else(String::new, |rank| format!(", relayed by rank {rank}"));
         lines.push(format!(
-            "counters: rank {} to rank {}: {} bytes in all operations, from rail {} to rail {}{relay}",
+            "counters: rank {} to rank {}: {} bytes in all operations, from rail {} to rail \
+             {}{relay}",
             flow.from, flow.to, flow.bytes, flow.rail, flow.peer_rail
         ));
     }
@@ -132,7 +133,8 @@ impl LastLines {
     }
 }
 
-/// Returns what tells something in the logs of all ranks. What several ranks say alike is there once.
+/// Returns what tells something in the logs of all ranks. What several ranks say alike is there
+/// once.
 fn of_logs(files: &JobFiles, ranks: u64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut known = BTreeSet::new();
@@ -244,10 +246,12 @@ host:7:9 [0] NCCL INFO something else
             [
                 "rank 0: NCCL WARN PXN should not use host buffers for data",
                 "rank 0: NCCL INFO NET/Plugin: Loaded net plugin pxnbench (v11)",
-                "rank 0: NCCL INFO Channel 00/1 : 0[0] -> 2[0] [send] via NET/pxnbench/0/GDRDMA/Shared",
+                "rank 0: NCCL INFO Channel 00/1 : 0[0] -> 2[0] [send] via \
+                 NET/pxnbench/0/GDRDMA/Shared",
                 "rank 0: NCCL INFO transport/net.cc:790 -> 3",
                 "rank 0: NCCL INFO something else",
-                "rank 1: NCCL INFO Channel 00/1 : 1[1] -> 3[1] [send] via NET/pxnbench/0/GDRDMA/Shared",
+                "rank 1: NCCL INFO Channel 00/1 : 1[1] -> 3[1] [send] via \
+                 NET/pxnbench/0/GDRDMA/Shared",
             ]
         );
         assert_eq!(of_logs.len(), 7);

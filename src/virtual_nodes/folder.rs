@@ -44,7 +44,8 @@ impl JobsFolder {
             .tempdir();
         made.map(JobsFolder::Temporary).map_err(|error| {
             let what = format!(
-                "no folder for the files of a rehearsal can be made: {error}. Set TMPDIR to a folder that can be written to"
+                "no folder for the files of a rehearsal can be made: {error}. Set TMPDIR to a \
+                 folder that can be written to"
             );
             Failure::on_all_ranks(Code::Usage, what)
         })

@@ -22,7 +22,8 @@ use crate::{
     rehearsal::{cluster::Cluster, virtual_node},
 };
 
-/// Timed operations of a sweep; with warm-up and checks, enough for a rail that stalls after some messages.
+/// Timed operations of a sweep; with warm-up and checks, enough for a rail that stalls after some
+/// messages.
 const ITERATIONS: u32 = 5;
 
 /// What all jobs of a rehearsal share.
@@ -92,7 +93,8 @@ impl<'a> JobSetup<'a> {
     /// Runs a job, and reads what it shows.
     ///
     /// # Errors
-    /// Returns an error with the job's own sentence if it fails, or one that says what it does not show.
+    /// Returns an error with the job's own sentence if it fails, or one that says what it does not
+    /// show.
     pub(super) fn run(&self, job: &Job) -> anyhow::Result<ShownJob> {
         let files = self.files(job);
         files.make_folders()?;
@@ -167,7 +169,8 @@ fn description(arguments: &[OsString], environment: &JobEnvironment<'_>, ranks: 
     format!("pxnbench {}\n{variables}", words.join(" "))
 }
 
-/// Returns an error with what a job said of its end, unless it measured all. Wrong data are shown beside the rest.
+/// Returns an error with what a job said of its end, unless it measured all. Wrong data are shown
+/// beside the rest.
 fn refuse_failure(label: &str, end: VirtualEnd, files: &JobFiles) -> anyhow::Result<()> {
     let is_complete = |code| matches!(code, Code::Fine | Code::WrongData);
     let recorded = read::read_run(&files.results().join("run.json")).and_then(|run| run.end);
@@ -175,7 +178,8 @@ fn refuse_failure(label: &str, end: VirtualEnd, files: &JobFiles) -> anyhow::Res
     if is_complete(end.code) && is_complete(recorded_code) {
         return Ok(());
     }
-    // A rank may end well although the run did not, and the other way round. A signal is for all jobs.
+    // A rank may end well although the run did not, and the other way round. A signal is for all
+    // jobs.
     let code = match (end.code, recorded_code) {
         (Code::Stopped, _) | (_, Code::Fine) => end.code,
         (_, recorded_code) => recorded_code,

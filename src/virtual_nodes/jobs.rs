@@ -42,8 +42,8 @@ pub(super) fn list(request: &Request) -> Vec<Job> {
     jobs
 }
 
-/// The failures after which no other job is started. One may be that of a single collective or level, and what the other jobs
-/// show helps to find its cause.
+/// The failures after which no other job is started. One may be that of a single collective or
+/// level, and what the other jobs show helps to find its cause.
 const MOST_FAILURES: usize = 3;
 
 /// How a job ended, and its place in the list of all.
@@ -59,8 +59,8 @@ pub(super) struct Done<Shown> {
     pub(super) stopped_by: Option<&'static str>,
 }
 
-/// Runs all jobs, up to `at_once` at the same time. After [`MOST_FAILURES`], or a signal that asks to stop, no other is
-/// started.
+/// Runs all jobs, up to `at_once` at the same time. After [`MOST_FAILURES`], or a signal that asks
+/// to stop, no other is started.
 pub(super) fn run_all<Shown: Send>(
     jobs: &[Job],
     at_once: usize,

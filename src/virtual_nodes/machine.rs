@@ -1,4 +1,5 @@
-//! [`Machine`]: the GPUs of this machine that a virtual node has, and the plugin that plays its NICs.
+//! [`Machine`]: the GPUs of this machine that a virtual node has, and the plugin that plays its
+//! NICs.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,8 @@ const FEWEST_GPUS: usize = 2;
 /// The GPUs of a virtual node, which all virtual nodes share, and the plugin.
 #[derive(Debug)]
 pub(super) struct Machine {
-    /// The value of CUDA_VISIBLE_DEVICES that shows these GPUs alone, in the order of their PCI addresses.
+    /// The value of CUDA_VISIBLE_DEVICES that shows these GPUs alone, in the order of their PCI
+    /// addresses.
     pub(super) visible: String,
     /// Their PCI addresses.
     pub(super) bus_ids: Vec<String>,
@@ -61,8 +63,8 @@ impl Machine {
 /// Returns the error of a machine on which NCCL cannot be rehearsed.
 fn nothing_ran(why: &str) -> anyhow::Error {
     let what = format!(
-        "{why}. pxnbench rehearse --theory derives relays and bytes from NCCL's rules on any machine, and --from shows a recorded \
-         rehearsal"
+        "{why}. pxnbench rehearse --theory derives relays and bytes from NCCL's rules on any \
+         machine, and --from shows a recorded rehearsal"
     );
     Failure::on_all_ranks(Code::NothingRan, what)
 }
@@ -78,7 +80,8 @@ fn bus_id(gpu: &NvmlGpu) -> anyhow::Result<String> {
     })
 }
 
-/// Returns the GPUs that CUDA_VISIBLE_DEVICES shows, in the order of their PCI addresses, which is NVML's.
+/// Returns the GPUs that CUDA_VISIBLE_DEVICES shows, in the order of their PCI addresses, which is
+/// NVML's.
 fn shown<'a>(all: &'a [NvmlGpu], visible: Option<&str>) -> Result<Vec<&'a NvmlGpu>, String> {
     let Some(visible) = visible else {
         return Ok(all.iter().collect());
@@ -97,7 +100,8 @@ fn shown<'a>(all: &'a [NvmlGpu], visible: Option<&str>) -> Result<Vec<&'a NvmlGp
         };
         let gpu = all.iter().find(is_named).ok_or_else(|| {
             format!(
-                "CUDA_VISIBLE_DEVICES={visible} names {name}, which is no whole GPU of this machine"
+                "CUDA_VISIBLE_DEVICES={visible} names {name}, which is no whole GPU of this \
+                 machine"
             )
         })?;
         if !shown.iter().any(|other| other.index == gpu.index) {

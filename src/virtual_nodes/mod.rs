@@ -1,9 +1,11 @@
-//! `pxnbench rehearse`: NCCL itself on virtual nodes of this machine, whose NICs a net plugin plays.
+//! `pxnbench rehearse`: NCCL itself on virtual nodes of this machine, whose NICs a net plugin
+//! plays.
 //!
-//! NCCL reads its settings once per process, and counters belong to a process. So each level, collective and algorithm is a job of
-//! its own: a short sweep by this program, whose ranks meet over TCP. Several jobs run at the same time, since times mean
-//! nothing. What a job leaves (rows, NCCL's logs, the counters of the rails) is read when it has ended, and compared with the
-//! theory by [`crate::rehearsal`].
+//! NCCL reads its settings once per process, and counters belong to a process. So each level,
+//! collective and algorithm is a job of its own: a short sweep by this program, whose ranks meet
+//! over TCP. Several jobs run at the same time, since times mean nothing. What a job leaves (rows,
+//! NCCL's logs, the counters of the rails) is read when it has ended, and compared with the theory
+//! by [`crate::rehearsal`].
 //!
 //! | step | module |
 //! |---|---|
@@ -47,7 +49,8 @@ use crate::{
 pub struct Outcome {
     /// What the jobs showed that ended well.
     pub rehearsal: Rehearsal,
-    /// What the files say of the first job that failed, or that is not as the theory has it, as lines.
+    /// What the files say of the first job that failed, or that is not as the theory has it, as
+    /// lines.
     pub evidence: Vec<String>,
     /// Why not all jobs ended well.
     pub failure: Option<anyhow::Error>,
@@ -56,7 +59,8 @@ pub struct Outcome {
 /// Rehearses what is requested.
 ///
 /// # Errors
-/// Returns an error if this machine has too few GPUs, if there is no plugin, or if the request cannot be fulfilled.
+/// Returns an error if this machine has too few GPUs, if there is no plugin, or if the request
+/// cannot be fulfilled.
 pub fn run(request: &Request) -> anyhow::Result<Outcome> {
     request.check()?;
     let cluster = request.first_cluster();
@@ -103,8 +107,8 @@ fn rehearsal(request: &Request, machine: &Machine, shown: &[(usize, ShownJob)]) 
     rehearsal
 }
 
-/// Returns what the files say of the first job that failed, or else of the first one that is not as it should be; nothing if all
-/// is well or the rehearsal was stopped.
+/// Returns what the files say of the first job that failed, or else of the first one that is not as
+/// it should be; nothing if all is well or the rehearsal was stopped.
 fn evidence(setup: &JobSetup<'_>, jobs: &[Job], ranks: u64, done: &Done<ShownJob>) -> Vec<String> {
     if done.stopped_by.is_some() {
         return Vec::new();

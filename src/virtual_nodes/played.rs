@@ -73,11 +73,13 @@ impl PlayedOnRails {
     /// Checks that the plugin can play it on so many rails per node.
     ///
     /// # Errors
-    /// Returns a sentence if a rail does not exist or is named twice, or if a number is out of range.
+    /// Returns a sentence if a rail does not exist or is named twice, or if a number is out of
+    /// range.
     pub(super) fn check(&self, rails: usize) -> Result<(), String> {
         if rails as u64 > MOST_RAILS {
             return Err(format!(
-                "a node has {rails} rails, and the plugin plays {MOST_RAILS} at most. Use a smaller --rails"
+                "a node has {rails} rails, and the plugin plays {MOST_RAILS} at most. Use a \
+                 smaller --rails"
             ));
         }
         self.check_rails(rails)?;

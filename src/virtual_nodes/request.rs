@@ -42,13 +42,15 @@ impl Request {
     /// Checks that the request can be fulfilled.
     ///
     /// # Errors
-    /// Returns an error if something is played that the plugin cannot play, or if there are fewer than two nodes.
+    /// Returns an error if something is played that the plugin cannot play, or if there are fewer
+    /// than two nodes.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let usage = |what: String| Failure::on_all_ranks(Code::Usage, what);
         let cluster = self.first_cluster();
         self.played.check(cluster.rails()).map_err(usage)?;
         if cluster.nodes < 2 {
-            let what = "PXN relays traffic between nodes, so a rehearsal needs at least two. Use a larger --nodes";
+            let what = "PXN relays traffic between nodes, so a rehearsal needs at least two. Use \
+                        a larger --nodes";
             return Err(usage(what.into()));
         }
         Ok(())

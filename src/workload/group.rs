@@ -77,7 +77,8 @@ impl RankGrid {
         })
     }
 
-    /// Returns the dimensions of `group` that have more than one rank, in their order, joined by `+`.
+    /// Returns the dimensions of `group` that have more than one rank, in their order, joined by
+    /// `+`.
     pub(super) fn name(&self, group: &BTreeSet<String>) -> String {
         let differing = self
             .dimensions
@@ -101,7 +102,8 @@ impl RankGrid {
             .product()
     }
 
-    /// Returns the communicators whose ranks differ in the dimensions of `group` and agree in the others.
+    /// Returns the communicators whose ranks differ in the dimensions of `group` and agree in the
+    /// others.
     pub(super) fn group(&self, group: &BTreeSet<String>) -> Group {
         let mut colors = Vec::new();
         let mut ranks = Vec::new();
@@ -118,7 +120,8 @@ impl RankGrid {
         }
     }
 
-    /// Returns the number of `rank` in its communicator, and the number of this communicator among all of `group`.
+    /// Returns the number of `rank` in its communicator, and the number of this communicator among
+    /// all of `group`.
     fn coordinates(&self, rank: u64, group: &BTreeSet<String>) -> (u64, u64) {
         let (mut inside, mut outside) = (0, 0);
         let (mut inside_step, mut outside_step) = (1, 1);
@@ -157,7 +160,8 @@ fn rest(dimensions: &[Dimension], ranks: u64) -> anyhow::Result<u64> {
             (DimensionSize::Rest, Some(first)) => {
                 let (first, name) = (excerpt(first), excerpt(name));
                 bail!(
-                    "the dimensions '{first}' and '{name}' both take the rest of the ranks; give one of them a number"
+                    "the dimensions '{first}' and '{name}' both take the rest of the ranks; give \
+                     one of them a number"
                 )
             }
         }
@@ -174,7 +178,8 @@ fn rest(dimensions: &[Dimension], ranks: u64) -> anyhow::Result<u64> {
         sizes => sizes.join(" × "),
     };
     bail!(
-        "{} cannot be divided by the dimensions of the workload ({sizes}). Start {needed}, or change the dimensions",
+        "{} cannot be divided by the dimensions of the workload ({sizes}). Start {needed}, or \
+         change the dimensions",
         counted(ranks, "rank"),
     )
 }
@@ -247,11 +252,13 @@ mod tests {
         ];
         assert_eq!(
             refused(&three, 48),
-            "48 ranks cannot be divided by the dimensions of the workload (tensor 8 × pipeline 4 × data the rest). Start a multiple of 32, or change the dimensions"
+            "48 ranks cannot be divided by the dimensions of the workload (tensor 8 × pipeline 4 \
+             × data the rest). Start a multiple of 32, or change the dimensions"
         );
         assert_eq!(
             refused(&three[..1], 1),
-            "1 rank cannot be divided by the dimensions of the workload (tensor 8). Start 8, or change the dimensions"
+            "1 rank cannot be divided by the dimensions of the workload (tensor 8). Start 8, or \
+             change the dimensions"
         );
         let huge = [dimension("a", u64::MAX), dimension("b", 2)];
         assert!(refused(&huge, 2).contains("more ranks together than can be counted"));

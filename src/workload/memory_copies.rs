@@ -1,4 +1,5 @@
-//! [`MemoryCopies`]: copies within the memory of a device, and [`CopiesByLength`], which adds them up.
+//! [`MemoryCopies`]: copies within the memory of a device, and [`CopiesByLength`], which adds them
+//! up.
 
 use std::ops::Range;
 
@@ -7,17 +8,19 @@ use anyhow::ensure;
 use super::limits::{MOST_BYTES, MOST_PIECES};
 use crate::units::{Bytes, counted};
 
-/// Bytes per second that a GPU is taken to read and write in its memory: 4 TB/s, five sixths of what an H200 has.
+/// Bytes per second that a GPU is taken to read and write in its memory: 4 TB/s, five sixths of
+/// what an H200 has.
 pub const MEMORY_RATE: f64 = 4e12;
 
 /// Pieces begin at multiples of this, unless they are shorter: a GPU copies aligned memory faster.
 const ALIGNMENT: u64 = 16;
 
-/// The most bytes of a short copy, which takes a GPU hardly longer than one of a few bytes. On an H200, copies of 256 bytes took 0.9 us,
-/// of 64 KiB 1.4 us, of 1 MiB 2.0 us and of 8 MiB 5.7 us.
+/// The most bytes of a short copy, which takes a GPU hardly longer than one of a few bytes. On an
+/// H200, copies of 256 bytes took 0.9 us, of 64 KiB 1.4 us, of 1 MiB 2.0 us and of 8 MiB 5.7 us.
 const SHORT: u64 = 64 << 10;
 
-/// Copies within the memory of a device, one after another, such as those between gradients and their bucket.
+/// Copies within the memory of a device, one after another, such as those between gradients and
+/// their bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCopies {
     /// The bytes of all copies together.
@@ -67,8 +70,9 @@ impl MemoryCopies {
     }
 }
 
-/// Copies of different lengths, the short ones apart from the others: the pieces of [`MemoryCopies`] are about equally long, and a
-/// few large gradients beside many small ones would make all of them large.
+/// Copies of different lengths, the short ones apart from the others: the pieces of
+/// [`MemoryCopies`] are about equally long, and a few large gradients beside many small ones would
+/// make all of them large.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopiesByLength {
     short: MemoryCopies,

@@ -1,7 +1,9 @@
-//! Training steps as data: their computation, their collectives, the copies that these need, and what waits for what.
+//! Training steps as data: their computation, their collectives, the copies that these need, and
+//! what waits for what.
 //!
-//! A [`Workload`] does not depend on the number of ranks. [`Workload::on`] makes a [`Step`] of it: the same operations with their
-//! communicators and sizes on a number of ranks. Nothing here runs a step.
+//! A [`Workload`] does not depend on the number of ranks. [`Workload::on`] makes a [`Step`] of it:
+//! the same operations with their communicators and sizes on a number of ranks. Nothing here runs a
+//! step.
 
 mod built_in;
 mod file;

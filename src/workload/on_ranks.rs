@@ -17,13 +17,14 @@ use crate::{
 };
 
 impl Workload {
-    /// Returns the step on `ranks` ranks. A collective in a group of one rank is left out; operations that wait for it then wait for
-    /// what it waited for.
+    /// Returns the step on `ranks` ranks. A collective in a group of one rank is left out;
+    /// operations that wait for it then wait for what it waited for.
     ///
     /// Whether a library can run each case is not checked: see [`Case::impossible`].
     ///
     /// # Errors
-    /// Returns an error if the dimensions do not divide the ranks, or if an operation is not valid on that number of ranks.
+    /// Returns an error if the dimensions do not divide the ranks, or if an operation is not valid
+    /// on that number of ranks.
     pub fn on(&self, ranks: u64) -> anyhow::Result<Step> {
         let grid = RankGrid::new(&self.dimensions, ranks)?;
         let mut builder = StepBuilder {
@@ -43,7 +44,8 @@ impl Workload {
         Ok(builder.step)
     }
 
-    /// Returns the names of the collectives that a step on `ranks` ranks leaves out, because their groups have one rank.
+    /// Returns the names of the collectives that a step on `ranks` ranks leaves out, because their
+    /// groups have one rank.
     ///
     /// # Errors
     /// Returns an error if the dimensions do not divide the ranks.
@@ -55,7 +57,8 @@ impl Workload {
         Ok(left_out.map(|operation| operation.name.as_str()).collect())
     }
 
-    /// Returns a sentence about the collectives that a step on `ranks` ranks leaves out; `None` if it leaves out none.
+    /// Returns a sentence about the collectives that a step on `ranks` ranks leaves out; `None` if
+    /// it leaves out none.
     ///
     /// # Errors
     /// Returns an error if the dimensions do not divide the ranks.
@@ -66,7 +69,8 @@ impl Workload {
         };
         let number = counted(left_out.len() as u64, "collective");
         let remark = format!(
-            "On {}, {number} of '{}' would be in groups of one rank and are left out, beginning with '{}'.",
+            "On {}, {number} of '{}' would be in groups of one rank and are left out, beginning \
+             with '{}'.",
             counted(ranks, "rank"),
             excerpt(&self.name),
             excerpt(first)
@@ -143,7 +147,8 @@ impl StepBuilder {
                     let later = workload.operations.get(*index);
                     let name = later.map_or("none", |operation| &operation.name);
                     anyhow::bail!(
-                        "it waits for '{}', which does not come before it; put it behind what it waits for",
+                        "it waits for '{}', which does not come before it; put it behind what it \
+                         waits for",
                         excerpt(name)
                     )
                 }
@@ -152,7 +157,8 @@ impl StepBuilder {
         Ok(after)
     }
 
-    /// Leaves an operation out of the step. It also waited for the operation before it in its stream.
+    /// Leaves an operation out of the step. It also waited for the operation before it in its
+    /// stream.
     fn leave_out(&mut self, operation: &Operation, after: BTreeSet<usize>) {
         let operations = &self.step.operations;
         let stream = self
@@ -163,7 +169,8 @@ impl StepBuilder {
         let before = operations
             .iter()
             .rposition(|before| Some(before.stream) == stream);
-        // The last operation of each stream is enough, which keeps these sets small however many operations are left out.
+        // The last operation of each stream is enough, which keeps these sets small however many
+        // operations are left out.
         let mut last: BTreeMap<usize, usize> = BTreeMap::new();
         for index in after.into_iter().chain(before) {
             let of_stream = last.entry(operations[index].stream).or_default();
@@ -177,7 +184,8 @@ impl StepBuilder {
         for name in &call.group {
             ensure!(
                 self.grid.has(name),
-                "its group has '{}', which is no dimension of the workload; name one of its dimensions",
+                "its group has '{}', which is no dimension of the workload; name one of its \
+                 dimensions",
                 excerpt(name)
             );
         }
@@ -198,7 +206,8 @@ impl StepBuilder {
         })
     }
 
-    /// Returns the index of the communicator of a collective in a stream, which is added if it is new.
+    /// Returns the index of the communicator of a collective in a stream, which is added if it is
+    /// new.
     fn communicator(&mut self, call: &CollectiveCall, stream: &str) -> usize {
         let stream = self.stream(stream);
         let name = self.grid.name(&call.group);
@@ -381,7 +390,8 @@ mod tests {
         );
     }
 
-    /// On two ranks, `data` has one: its collectives c and d are left out, and e, which waited for d, waits for what both waited for.
+    /// On two ranks, `data` has one: its collectives c and d are left out, and e, which waited for
+    /// d, waits for what both waited for.
     #[test]
     fn operations_wait_for_what_a_left_out_collective_waited_for() {
         let all = Collective::AllReduce;
@@ -407,7 +417,8 @@ mod tests {
         assert_eq!(
             workload.remark(2).expect("a remark").as_deref(),
             Some(
-                "On 2 ranks, 2 collectives of 'test' would be in groups of one rank and are left out, beginning with 'c'."
+                "On 2 ranks, 2 collectives of 'test' would be in groups of one rank and are left \
+                 out, beginning with 'c'."
             )
         );
         assert_eq!(workload.remark(4).expect("none"), None);
@@ -432,7 +443,8 @@ mod tests {
         );
         assert_eq!(
             refused(broadcast("expert", 0)),
-            "operation 'b': its group has 'expert', which is no dimension of the workload; name one of its dimensions"
+            "operation 'b': its group has 'expert', which is no dimension of the workload; name \
+             one of its dimensions"
         );
         assert_eq!(
             refused(collective(
@@ -441,7 +453,8 @@ mod tests {
                 ("nccl", "data"),
                 &[]
             )),
-            "operation 'h': its group has 3 ranks, and a hypercube needs a power of 2; start another number of ranks"
+            "operation 'h': its group has 3 ranks, and a hypercube needs a power of 2; start \
+             another number of ranks"
         );
         assert!(refused(compute("a", f64::NAN, &[])).contains("its time is not"));
         assert!(

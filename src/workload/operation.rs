@@ -32,7 +32,8 @@ pub struct Operation {
     pub name: String,
     /// The name of the stream. Its operations run one after another.
     pub stream: String,
-    /// The indices of the operations that must end before this one begins. All of them come before it in the workload.
+    /// The indices of the operations that must end before this one begins. All of them come before
+    /// it in the workload.
     pub after: Vec<usize>,
     /// The work.
     pub work: Work,
@@ -43,7 +44,8 @@ pub struct Operation {
 pub enum Work {
     /// Keeps the device busy for this time if nothing else runs on it.
     Compute(Micros),
-    /// Copies within the memory of the device. They are part of communication: a step that only computes has none.
+    /// Copies within the memory of the device. They are part of communication: a step that only
+    /// computes has none.
     Copies(MemoryCopies),
     /// Runs a collective.
     Collective(CollectiveCall),
@@ -62,7 +64,8 @@ pub struct CollectiveCall {
     pub redop: Option<RedOp>,
     /// The root in its communicator; `None` if the collective has none.
     pub root: Option<u32>,
-    /// The names of the dimensions in which the ranks of its communicator differ; they agree in the others.
+    /// The names of the dimensions in which the ranks of its communicator differ; they agree in the
+    /// others.
     pub group: BTreeSet<String>,
     /// How an alltoallv divides its size between ranks; `None` for all others.
     pub traffic: Option<&'static Traffic>,

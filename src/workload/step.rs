@@ -11,7 +11,8 @@ use crate::{
 pub struct Step {
     /// The names of the streams, in the order of their first operations.
     pub streams: Vec<String>,
-    /// A communicator for each pair of stream and group, because all ranks must run its operations in the same order.
+    /// A communicator for each pair of stream and group, because all ranks must run its operations
+    /// in the same order.
     pub communicators: Vec<Communicator>,
     /// The operations in the order in which they are issued.
     pub operations: Vec<StepOperation>,

@@ -3,8 +3,8 @@
 //! [`job`] ends it. The first thread that calls it does the following, in this order; a thread that
 //! calls it later only waits for the end.
 //!
-//! 1. It starts a timer that ends this process if one of the next steps hangs. The timer prints the reason if that has not
-//!    begun, and over TCP tells the other ranks.
+//! 1. It starts a timer that ends this process if one of the next steps hangs. The timer prints the
+//!    reason if that has not begun, and over TCP tells the other ranks.
 //! 2. It prints the reason, on a thread of its own: standard error may be a pipe that nobody reads.
 //!    A signal reaches every rank, so only rank 0 prints that one.
 //! 3. It saves what was measured, with the function from [`set_last_words`], and removes the
@@ -38,7 +38,8 @@ use super::{
 };
 use crate::{exit::Code, streams};
 
-/// A function that ends every other rank of the job, given the exit code and the reason. It returns if it cannot.
+/// A function that ends every other rank of the job, given the exit code and the reason. It returns
+/// if it cannot.
 type Aborter = fn(Code, &str);
 
 /// The way in which the other ranks of a job end.
@@ -60,7 +61,8 @@ static HAS_SPOKEN: AtomicBool = AtomicBool::new(false);
 static ENDING_CODE: OnceLock<Code> = OnceLock::new();
 /// The function that ends every other rank of the job, once there are any, and how it does.
 static ABORTER: OnceLock<(Aborter, OthersEnd)> = OnceLock::new();
-/// How long an error of NCCL waits for the news that another rank is gone, from which it may follow.
+/// How long an error of NCCL waits for the news that another rank is gone, from which it may
+/// follow.
 static NEWS_TAKE: OnceLock<Duration> = OnceLock::new();
 /// The exit code, once everything is measured and saved.
 static FINAL_CODE: OnceLock<Code> = OnceLock::new();
@@ -68,11 +70,13 @@ static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 /// How long the end of a job may take. `MPI_Abort` kills the other ranks within a second or two.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a rank that ends because of another one leaves rank 0 to save what was measured. mpirun kills those that it has
-/// asked to end after a second, but at once if one of them has ended, or asks it to abort the job again.
+/// How long a rank that ends because of another one leaves rank 0 to save what was measured. mpirun
+/// kills those that it has asked to end after a second, but at once if one of them has ended, or
+/// asks it to abort the job again.
 const RANK_0_SAVES: Duration = Duration::from_millis(900);
 
-/// How long saving waits for the reason to be printed. Where somebody reads it, it is printed by then.
+/// How long saving waits for the reason to be printed. Where somebody reads it, it is printed by
+/// then.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Sets the rank of this process, by which messages name it.
@@ -97,8 +101,8 @@ pub fn set_aborter(aborter: Aborter, others: OthersEnd) {
     let _ = ABORTER.set((aborter, others));
 }
 
-/// Sets how long the news takes that another rank is gone, if such news comes: NCCL notices it too, but does not know
-/// which rank it was.
+/// Sets how long the news takes that another rank is gone, if such news comes: NCCL notices it too,
+/// but does not know which rank it was.
 pub fn expect_news_within(time: Duration) {
     // A process joins one job.
     let _ = NEWS_TAKE.set(time);
@@ -118,8 +122,9 @@ pub fn is_final() -> bool {
 }
 
 /// Saves what was measured at the first sign of a signal, because srun may kill this process within
-/// half a second. If the job then ends normally, it is saved again. A launcher sends the signal also if
-/// a rank has failed; then this process ends here. A disk that does not answer is not waited for.
+/// half a second. If the job then ends normally, it is saved again. A launcher sends the signal
+/// also if a rank has failed; then this process ends here. A disk that does not answer is not
+/// waited for.
 pub fn save_before_stop(reason: &str) {
     if is_final() {
         return;
@@ -188,14 +193,15 @@ pub fn job(code: Code, reason: &str) -> ! {
     end(code, reason, Origin::ThisRank)
 }
 
-/// Ends this process because another rank ended the job, and prints why if `speaks` is set. Any thread may call it; the first
-/// call of this and of [`job`] wins.
+/// Ends this process because another rank ended the job, and prints why if `speaks` is set. Any
+/// thread may call it; the first call of this and of [`job`] wins.
 pub fn follow(ended: &EndOfJob, speaks: bool) -> ! {
     let origin = Origin::AnotherRank { is_said: !speaks };
     end(ended.code, &ended.sentence, origin)
 }
 
-/// Ends the job because of a second signal: at once if the first one, or anything else, is already ending it.
+/// Ends the job because of a second signal: at once if the first one, or anything else, is already
+/// ending it.
 pub fn end_by_second_signal(reason: &str) -> ! {
     if IS_ENDING.load(Ordering::SeqCst) {
         wait_until_saved();
@@ -226,13 +232,14 @@ enum Origin {
     ThisRank,
     /// Another one, which the reason names, and whether somebody has printed it.
     AnotherRank { is_said: bool },
-    /// As the one before, where the launcher is ending all ranks already. Were it asked to, mpirun would kill at once those that
-    /// still save.
+    /// As the one before, where the launcher is ending all ranks already. Were it asked to, mpirun
+    /// would kill at once those that still save.
     BehindStop { is_said: bool },
 }
 
 impl Origin {
-    /// Returns the line that says why the job ends, before it is known whether another rank failed first.
+    /// Returns the line that says why the job ends, before it is known whether another rank failed
+    /// first.
     fn message(&self, code: Code, reason: &str) -> Option<String> {
         match self {
             Origin::ThisRank => message(code, reason),
@@ -300,8 +307,8 @@ impl End {
     }
 }
 
-/// Returns how long this process leaves rank 0 to save what was measured: not if it is rank 0, nor over TCP, where each rank
-/// learns of the end and ends by itself.
+/// Returns how long this process leaves rank 0 to save what was measured: not if it is rank 0, nor
+/// over TCP, where each rank learns of the end and ends by itself.
 fn time_to_save() -> Duration {
     match rank() {
         Some(0) => Duration::ZERO,
@@ -358,8 +365,8 @@ pub fn end_quietly(code: Code) -> ! {
     exit_now(code)
 }
 
-/// Starts the timer. It prints `message` if nothing has been printed: finding out who failed first reads and writes files, and on a
-/// busy machine a thread may wait long for a processor.
+/// Starts the timer. It prints `message` if nothing has been printed: finding out who failed first
+/// reads and writes files, and on a busy machine a thread may wait long for a processor.
 fn start_exit_timer(
     code: Code,
     reason: &str,

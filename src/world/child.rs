@@ -1,4 +1,5 @@
-//! Child processes: what they print, and their end. A child never blocks on a full pipe, and what it prints fills no memory.
+//! Child processes: what they print, and their end. A child never blocks on a full pipe, and what
+//! it prints fills no memory.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -27,7 +28,8 @@ const WAITING_LINES: usize = 1024;
 /// How often the wait for an end looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Reads a pipe on a thread of its own, and sends what came through it when it ends. The first `most` bytes are kept.
+/// Reads a pipe on a thread of its own, and sends what came through it when it ends. The first
+/// `most` bytes are kept.
 pub fn read_all(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<Vec<u8>> {
     read_all_and_tell(pipe, most, Arc::default())
 }
@@ -55,8 +57,8 @@ pub fn read_all_and_tell(
     receiver
 }
 
-/// Returns the lines that come through a pipe, each with its end, until the pipe ends. A line of more than 16 KiB comes in
-/// parts.
+/// Returns the lines that come through a pipe, each with its end, until the pipe ends. A line of
+/// more than 16 KiB comes in parts.
 pub fn lines(pipe: impl Read) -> impl Iterator<Item = Vec<u8>> {
     let mut pipe = BufReader::new(pipe);
     iter::from_fn(move || {
@@ -67,7 +69,8 @@ pub fn lines(pipe: impl Read) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Reads [`lines`] on a thread of its own. Only some wait to be taken: a slow reader slows the child down.
+/// Reads [`lines`] on a thread of its own. Only some wait to be taken: a slow reader slows the
+/// child down.
 pub fn read_lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::sync_channel(WAITING_LINES);
     thread::spawn(move || {

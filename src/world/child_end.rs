@@ -1,4 +1,5 @@
-//! [`ChildEnd`]: the end of a child that signals are passed on to. One that is to end is not waited for forever.
+//! [`ChildEnd`]: the end of a child that signals are passed on to. One that is to end is not waited
+//! for forever.
 
 use std::{
     io,
@@ -40,9 +41,9 @@ pub struct ChildEnd {
 }
 
 impl ChildEnd {
-    /// Waits for the end of `child`, and passes signals on to it, including one that came before. It is to end after a signal
-    /// that leaves no time, and when its time is over. If it does not, it is killed, and what is left of its process group
-    /// ends with it.
+    /// Waits for the end of `child`, and passes signals on to it, including one that came before.
+    /// It is to end after a signal that leaves no time, and when its time is over. If it does not,
+    /// it is killed, and what is left of its process group ends with it.
     ///
     /// # Errors
     ///
@@ -98,7 +99,8 @@ struct ChildWait {
 }
 
 impl ChildWait {
-    /// Waits for the `news` of its end. Returns whether it has ended; it may remain although it was killed.
+    /// Waits for the `news` of its end. Returns whether it has ended; it may remain although it was
+    /// killed.
     fn until_it_ends(&mut self, news: &Receiver<io::Result<()>>) -> io::Result<bool> {
         loop {
             match news.recv_timeout(LOOK) {
@@ -134,8 +136,9 @@ impl ChildWait {
     }
 }
 
-/// Ends what is left of the process group of a child that has ended, and has not been waited for yet. If the child was a script,
-/// that may be a launcher whose ranks save what they measured: it is killed after `patience`.
+/// Ends what is left of the process group of a child that has ended, and has not been waited for
+/// yet. If the child was a script, that may be a launcher whose ranks save what they measured: it
+/// is killed after `patience`.
 fn end_rest_of_group(leader: u32, patience: Duration) {
     let asks: [(fn(u32), Duration); 2] = [
         (signal::terminate_group, patience),

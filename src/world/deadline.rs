@@ -1,8 +1,10 @@
-//! Deadlines: nothing waits forever. A thread ends the job if a wait makes no progress for too long.
+//! Deadlines: nothing waits forever. A thread ends the job if a wait makes no progress for too
+//! long.
 //!
 //! Waits happen inside MPI, CUDA and NCCL, where they cannot be interrupted. So the thread does not
 //! interrupt a wait: it ends the job through [`abort::job`], with a message that names what was
-//! being waited for. Where the watch over all ranks runs, it knows who is to blame and speaks first.
+//! being waited for. Where the watch over all ranks runs, it knows who is to blame and speaks
+//! first.
 
 use std::{
     sync::{
@@ -54,8 +56,8 @@ impl Wait {
         self.since.elapsed() > self.limit.saturating_add(patience)
     }
 
-    /// Takes note of what has happened since the last look: whether there was progress, and for how long this process did
-    /// not run.
+    /// Takes note of what has happened since the last look: whether there was progress, and for how
+    /// long this process did not run.
     fn note(&mut self, has_moved: bool, paused: Duration) {
         if has_moved {
             self.since = Instant::now();
@@ -88,11 +90,12 @@ static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 /// The interval at which the thread checks the current wait.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How much longer than its limit a wait may take while the watch over all ranks finds out who is to blame.
+/// How much longer than its limit a wait may take while the watch over all ranks finds out who is
+/// to blame.
 const WATCH_SPEAKS_WITHIN: Duration = Duration::from_secs(7);
 
-/// How much longer than its limit a wait of another rank may take where there is no watch: rank 0, which has the same limit, writes
-/// the files, and knows if one of them is what all wait for.
+/// How much longer than its limit a wait of another rank may take where there is no watch: rank 0,
+/// which has the same limit, writes the files, and knows if one of them is what all wait for.
 const RANK_0_SPEAKS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Notes whether the watch over all ranks reaches this one, so that it speaks first.
@@ -116,7 +119,8 @@ pub fn current_limit() -> Option<Duration> {
     Some(current().as_ref()?.limit)
 }
 
-/// Returns what messages say of the write of this process that has not ended for longer than `time`, if there is one.
+/// Returns what messages say of the write of this process that has not ended for longer than
+/// `time`, if there is one.
 pub(super) fn stuck_write(time: Duration) -> Option<String> {
     let write = streams::longest_wait().filter(|write| write.time > time)?;
     Some(format!("{write}. If it is merely slow, {}", remedy()))
@@ -140,9 +144,9 @@ pub struct Guard {
     outer: Option<Wait>,
 }
 
-/// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`, and which may be without progress for
-/// `limit`. If there is a wait already, it is suspended until this one ends, and then starts anew. Every rank starts the same
-/// waits in the same order.
+/// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`, and which may be
+/// without progress for `limit`. If there is a wait already, it is suspended until this one ends,
+/// and then starts anew. Every rank starts the same waits in the same order.
 pub fn limit(what: impl Into<String>, limit: Duration) -> Guard {
     START_THREAD.call_once(|| {
         if let Err(error) = thread::Builder::new().spawn(end_job_if_overdue) {
@@ -249,7 +253,8 @@ fn overdue(has_moved: bool, paused: Duration, progress: &Snapshot) -> Option<Ove
     let peer = peer_name();
     let waits = peer.as_ref().map(|peer| format!(": it waits for {peer}"));
     Some(Overdue::Wait(format!(
-        "{} {}{}. A rank or the network is stuck: see the messages of the other ranks. If this is merely slow, {}",
+        "{} {}{}. A rank or the network is stuck: see the messages of the other ranks. If this is \
+         merely slow, {}",
         wait.what,
         lack_of_progress(wait, progress),
         waits.unwrap_or_default(),

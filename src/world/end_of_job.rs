@@ -1,4 +1,5 @@
-//! [`EndOfJob`]: what ended the job. Each rank ends with its code, whether it hears of it over TCP, from the watch or from a note.
+//! [`EndOfJob`]: what ended the job. Each rank ends with its code, whether it hears of it over TCP,
+//! from the watch or from a note.
 
 use serde::{Deserialize, Serialize};
 

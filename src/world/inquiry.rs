@@ -1,7 +1,8 @@
-//! Questions that are asked when a job is stuck, before it ends: what a library knows of the other ranks, and what threads do.
+//! Questions that are asked when a job is stuck, before it ends: what a library knows of the other
+//! ranks, and what threads do.
 //!
-//! [`add`] sets them. The watch and the deadline ask all at once, each on a thread of its own, and wait for none longer than
-//! its limit.
+//! [`add`] sets them. The watch and the deadline ask all at once, each on a thread of its own, and
+//! wait for none longer than its limit.
 
 use std::{
     sync::{
@@ -12,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A function that returns a clause for the message, if there is anything to say. It gets the rank that the message names, if
-/// it names one. Any thread may call it.
+/// A function that returns a clause for the message, if there is anything to say. It gets the rank
+/// that the message names, if it names one. Any thread may call it.
 type Ask = dyn Fn(Option<u32>) -> Option<String> + Send + Sync;
 
 /// A question.
@@ -27,7 +28,8 @@ static INQUIRIES: Mutex<Vec<Inquiry>> = Mutex::new(Vec::new());
 /// How often the wait for answers looks.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
-/// Adds a question whose answer may take `limit`. `ask` returns a clause without an end, such as `NCCL's RAS reports …`.
+/// Adds a question whose answer may take `limit`. `ask` returns a clause without an end, such as
+/// `NCCL's RAS reports …`.
 pub fn add(limit: Duration, ask: impl Fn(Option<u32>) -> Option<String> + Send + Sync + 'static) {
     let ask = Arc::new(ask);
     inquiries().push(Inquiry { limit, ask });
@@ -86,8 +88,8 @@ impl Answers {
         }
     }
 
-    /// Takes the answers that have come, and returns all as sentences that follow one without an end; `None` as long as one
-    /// may come.
+    /// Takes the answers that have come, and returns all as sentences that follow one without an
+    /// end; `None` as long as one may come.
     pub(super) fn sentences(&mut self) -> Option<String> {
         let elapsed = self.began.elapsed();
         let mut is_complete = true;

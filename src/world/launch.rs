@@ -56,15 +56,17 @@ pub enum Bootstrap {
 /// The variable with which a launcher or a user decides how ranks meet: `tcp` or `mpi`.
 pub const BOOTSTRAP: &str = "PXNBENCH_RANKS";
 
-/// The variable in which torchrun passes the number of its agents, and the one with the number of this agent.
+/// The variable in which torchrun passes the number of its agents, and the one with the number of
+/// this agent.
 const AGENTS: &str = "GROUP_WORLD_SIZE";
 const AGENT: &str = "GROUP_RANK";
 
-/// Returns how the processes of the job find each other: over TCP if RANK is set, unless an MPI launcher is nearer to this
-/// process than the one that set it.
+/// Returns how the processes of the job find each other: over TCP if RANK is set, unless an MPI
+/// launcher is nearer to this process than the one that set it.
 ///
-/// An MPI launcher is farther away if what it started are the agents of torchrun, one per node (`srun torchrun`), or if it is
-/// srun and started one task, such as an interactive shell. It does not count in a binary without MPI.
+/// An MPI launcher is farther away if what it started are the agents of torchrun, one per node
+/// (`srun torchrun`), or if it is srun and started one task, such as an interactive shell. It does
+/// not count in a binary without MPI.
 pub fn bootstrap(env: Env) -> Bootstrap {
     match env(BOOTSTRAP).as_deref() {
         Some("tcp") => return Bootstrap::Tcp,
@@ -128,8 +130,8 @@ fn mpi_processes(env: Env) -> Option<LaunchedProcesses> {
     None
 }
 
-/// Returns whether this process prints for the job while the ranks have not met: it is the first one, or no
-/// launcher started it.
+/// Returns whether this process prints for the job while the ranks have not met: it is the first
+/// one, or no launcher started it.
 pub fn speaks(env: Env) -> bool {
     rank(env).is_none_or(|rank| rank == 0)
 }
@@ -149,7 +151,8 @@ const LOCAL_SIZES: [&str; 3] = [
     "LOCAL_WORLD_SIZE",
 ];
 
-/// Returns the number of processes that the launcher started on this node; `None` if it does not say.
+/// Returns the number of processes that the launcher started on this node; `None` if it does not
+/// say.
 pub fn processes_on_node(env: Env) -> Option<u32> {
     LOCAL_SIZES.iter().find_map(|name| number(env, name))
 }
@@ -221,10 +224,12 @@ fn launch_failure(launched: LaunchedProcesses) -> anyhow::Error {
         variable,
     } = launched;
     let remedy = if variable == STEP_TASKS {
-        "srun's --mpi type does not fit the MPI this binary is built with. See `srun --mpi=list`, and try --mpi=pmix \
-         (Open MPI) or --mpi=pmi2 (MPICH), or launch with mpirun inside the allocation"
+        "srun's --mpi type does not fit the MPI this binary is built with. See `srun --mpi=list`, \
+         and try --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), or launch with mpirun inside the \
+         allocation"
     } else {
-        "The launcher belongs to another MPI than the one this binary is built with. Use the mpirun of that MPI"
+        "The launcher belongs to another MPI than the one this binary is built with. Use the \
+         mpirun of that MPI"
     };
     let what = format!(
         "{launcher} started {count} processes ({variable}={count}) but MPI sees one. {remedy}"

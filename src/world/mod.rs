@@ -1,12 +1,14 @@
 //! The processes of this job and the few exchanges that a sweep needs between them.
 //!
-//! [`World`] is all that the rest of the program knows of MPI and of [`tcp`], and [`open`] starts one of
-//! them. [`launch`] reads what the launcher says before that, and [`placement`] tells which process is on
-//! which node and which GPU it uses. Three modules end a job: [`deadline`] when something hangs, [`watch`] when it knows
-//! which rank hangs, by what each says of its [`progress`], and [`signal`] when asked to, all through [`abort`];
-//! [`cause`] finds out which rank failed first, and [`inquiry`] is what is asked before a job that hangs is ended.
-//! [`scratch`] is the folder for the temporary files of a process, and [`child`] reads and ends the programs that it
-//! starts. [`resource_limits`] checks that the limits of the system leave enough to run.
+//! [`World`] is all that the rest of the program knows of MPI and of [`tcp`], and [`open`] starts
+//! one of them. [`launch`] reads what the launcher says before that, and [`placement`] tells which
+//! process is on which node and which GPU it uses. Three modules end a job: [`deadline`] when
+//! something hangs, [`watch`] when it knows which rank hangs, by what each says of its
+//! [`progress`], and [`signal`] when asked to, all through [`abort`]; [`cause`] finds out which
+//! rank failed first, and [`inquiry`] is what is asked before a job that hangs is ended.
+//! [`scratch`] is the folder for the temporary files of a process, and [`child`] reads and ends the
+//! programs that it starts. [`resource_limits`] checks that the limits of the system leave enough
+//! to run.
 
 pub mod abort;
 pub mod cause;

@@ -6,7 +6,8 @@
 
 #![expect(
     unsafe_code,
-    reason = "MPI_Abort and MPI_Finalized are called from threads that hold no rsmpi object; a version is a C string"
+    reason = "MPI_Abort and MPI_Finalized are called from threads that hold no rsmpi object; a \
+              version is a C string"
 )]
 
 use std::{
@@ -81,7 +82,8 @@ impl World for Mpi {
         if sizes.iter().sum::<u64>() > i32::MAX as u64 {
             let largest = sizes.iter().max().copied().unwrap_or(0);
             let what = format!(
-                "a rank sends {largest} bytes to all ranks, and MPI can gather at most 2 GiB from all of them. This is a bug of pxnbench: please report it"
+                "a rank sends {largest} bytes to all ranks, and MPI can gather at most 2 GiB from \
+                 all of them. This is a bug of pxnbench: please report it"
             );
             abort::job(Code::Internal, &what);
         }
@@ -151,7 +153,8 @@ pub fn loaded() -> String {
     name.trim().to_owned()
 }
 
-/// Returns whether MPI is running and this is the thread that started it, which is the only one that may call it.
+/// Returns whether MPI is running and this is the thread that started it, which is the only one
+/// that may call it.
 pub fn is_running_in_this_thread() -> bool {
     let mut is_main = 0;
     if is_running() {

@@ -1,5 +1,5 @@
-//! [`MpiStartReporter`]: a thread that tells the deadline which rank of this node the start of MPI waits for, and the user if it
-//! takes long.
+//! [`MpiStartReporter`]: a thread that tells the deadline which rank of this node the start of MPI
+//! waits for, and the user if it takes long.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
@@ -51,8 +51,8 @@ impl MpiStartReporter {
     }
 }
 
-/// Says whom MPI waits for once that takes long: for ranks of this node the first one that waits says it, otherwise rank 0.
-/// Returns whether this process has.
+/// Says whom MPI waits for once that takes long: for ranks of this node the first one that waits
+/// says it, otherwise rank 0. Returns whether this process has.
 fn say_if_late(awaited: &AwaitedAtStart, waited: Duration, limit: Duration) -> bool {
     let own_rank = cause::own_rank();
     let speaks = match awaited.is_here {
@@ -61,7 +61,8 @@ fn say_if_late(awaited: &AwaitedAtStart, waited: Duration, limit: Duration) -> b
     };
     if speaks {
         say!(
-            "pxnbench: MPI_Init has not ended after {} s: it waits for {}. The job ends if MPI_Init takes {} s in all",
+            "pxnbench: MPI_Init has not ended after {} s: it waits for {}. The job ends if \
+             MPI_Init takes {} s in all",
             waited.as_secs(),
             awaited.who,
             limit.as_secs()

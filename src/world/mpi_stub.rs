@@ -15,7 +15,8 @@ pub fn start() -> anyhow::Result<Box<dyn World>> {
         && launched.count > 1
     {
         let what = format!(
-            "{} processes were started, but this binary is built without MPI. Build it with the feature mpi",
+            "{} processes were started, but this binary is built without MPI. Build it with the \
+             feature mpi",
             launched.count
         );
         return Err(Failure::on_this_rank(Code::Launch, what));

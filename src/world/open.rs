@@ -46,11 +46,12 @@ impl WaitLimits {
     }
 }
 
-/// Returns the ranks that a launcher started, over MPI or over TCP, names this rank in messages, and checks that all of them
-/// do `work`.
+/// Returns the ranks that a launcher started, over MPI or over TCP, names this rank in messages,
+/// and checks that all of them do `work`.
 ///
 /// # Errors
-/// Returns an error if MPI does not start, if the variables of the launcher are contradictory, or if a rank is another program.
+/// Returns an error if MPI does not start, if the variables of the launcher are contradictory, or
+/// if a rank is another program.
 pub fn launched(work: &str, limits: WaitLimits) -> anyhow::Result<Box<dyn World>> {
     if launch::bootstrap(&env::var) == Bootstrap::Tcp {
         return over_tcp(work, limits);
@@ -81,8 +82,8 @@ fn checked(
     }
 }
 
-/// Starts MPI, and says which rank of this node it waits for if that takes longer than `timeout`. From then on the other ranks
-/// of this node are observed.
+/// Starts MPI, and says which rank of this node it waits for if that takes longer than `timeout`.
+/// From then on the other ranks of this node are observed.
 fn mpi_within(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
     cause::arrive();
     let world = {
@@ -94,8 +95,8 @@ fn mpi_within(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
     Ok(world)
 }
 
-/// Ends this process if another one of this node dies without a message. One that was told to stop is not to blame, and this
-/// one need not report it once all its results are saved.
+/// Ends this process if another one of this node dies without a message. One that was told to stop
+/// is not to blame, and this one need not report it once all its results are saved.
 fn end_on_loss() {
     let is_over = || signal::stops_now().is_some() || abort::is_final();
     cause::report_losses(is_over, |Learned { note, is_new }| {
@@ -103,12 +104,13 @@ fn end_on_loss() {
     });
 }
 
-/// Opens the world of a process that does `work`, such as `a sweep`, and names this rank in messages. MPI is started if the work
-/// needs ranks or if an MPI launcher started this process; where another launcher did, the ranks meet over TCP; otherwise the
-/// world is this process alone.
+/// Opens the world of a process that does `work`, such as `a sweep`, and names this rank in
+/// messages. MPI is started if the work needs ranks or if an MPI launcher started this process;
+/// where another launcher did, the ranks meet over TCP; otherwise the world is this process alone.
 ///
 /// # Errors
-/// Returns an error if MPI does not start in time, if the launcher and MPI do not fit, or if a rank is another program.
+/// Returns an error if MPI does not start in time, if the launcher and MPI do not fit, or if a rank
+/// is another program.
 pub fn world(work: &str, needs_ranks: bool, limits: WaitLimits) -> anyhow::Result<Box<dyn World>> {
     let is_half_set = env::var(SIZE).is_some() && launch::processes(&env::var).is_none();
     if launch::bootstrap(&env::var) == Bootstrap::Tcp || (needs_ranks && is_half_set) {
@@ -125,7 +127,8 @@ pub fn world(work: &str, needs_ranks: bool, limits: WaitLimits) -> anyhow::Resul
     checked(world, work, limits)
 }
 
-/// Meets the other ranks over TCP. Each process has its own variables, so one that cannot use them ends the job here.
+/// Meets the other ranks over TCP. Each process has its own variables, so one that cannot use them
+/// ends the job here.
 fn over_tcp(work: &str, limits: WaitLimits) -> anyhow::Result<Box<dyn World>> {
     match Contract::from_env(&env::var) {
         Ok(contract) => {

@@ -179,26 +179,28 @@ impl JobPlacement<'_> {
         let host = &process.host;
         let what = if visible == 0 {
             format!(
-                "rank {rank} on {host} sees no GPU. Check CUDA_VISIBLE_DEVICES there, and that the job requests GPUs"
+                "rank {rank} on {host} sees no GPU. Check CUDA_VISIBLE_DEVICES there, and that \
+                 the job requests GPUs"
             )
         } else if let Some(first) = requested {
             let last = first.saturating_add(count) - 1;
             format!(
-                "NCCL_TESTS_DEVICE={first} and {} ask for GPU {last} on {host}, and rank {rank} sees {visible} of them \
-                 there: use a smaller number, or unset it",
+                "NCCL_TESTS_DEVICE={first} and {} ask for GPU {last} on {host}, and rank {rank} \
+                 sees {visible} of them there: use a smaller number, or unset it",
                 per_process(count)
             )
         } else if count > visible {
             format!(
-                "-t and -g ask for {}, and rank {rank} on {host} sees {visible}: ask for fewer, or let it see more \
-                 (CUDA_VISIBLE_DEVICES, --gpus-per-node)",
+                "-t and -g ask for {}, and rank {rank} on {host} sees {visible}: ask for fewer, \
+                 or let it see more (CUDA_VISIBLE_DEVICES, --gpus-per-node)",
                 per_process(count)
             )
         } else {
             let other = peers.get(first % visible / count).unwrap_or(&0);
             format!(
-                "{} {other} and {rank} on {host} would share a GPU, which NCCL does not allow: they see {visible} of \
-                 them, which is too few for the processes there. Start at most {} per node",
+                "{} {other} and {rank} on {host} would share a GPU, which NCCL does not allow: \
+                 they see {visible} of them, which is too few for the processes there. Start at \
+                 most {} per node",
                 if count > 1 { "processes" } else { "ranks" },
                 visible / count
             )
@@ -223,9 +225,9 @@ impl JobPlacement<'_> {
                 });
                 if let Some(first) = sharer {
                     let what = format!(
-                        "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL does not allow. Give \
-                         each rank its own GPU in CUDA_VISIBLE_DEVICES, or let every rank see all of them (srun \
-                         --gpu-bind=none)",
+                        "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL \
+                         does not allow. Give each rank its own GPU in CUDA_VISIBLE_DEVICES, or \
+                         let every rank see all of them (srun --gpu-bind=none)",
                         self.processes[second].host
                     );
                     return Err(Failure::on_all_ranks(Code::Usage, what));

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::process_stat::ProcessStat;
 
-/// Makes a folder within `within` that only this user can enter. Its name is `prefix` and random letters.
+/// Makes a folder within `within` that only this user can enter. Its name is `prefix` and random
+/// letters.
 ///
 /// # Errors
 /// Returns an error if it cannot be made, or if its name is not UTF-8.

@@ -56,7 +56,8 @@ impl ProcessStat {
         matches!(self.field(0), Some("T" | "t"))
     }
 
-    /// Returns how the process ended, if its parent has not asked for that yet; `None` if it still runs.
+    /// Returns how the process ended, if its parent has not asked for that yet; `None` if it still
+    /// runs.
     pub(super) fn exit_status(&self) -> Option<ExitStatus> {
         let status: i32 = self.field(49)?.parse().ok()?;
         (self.field(0)? == "Z").then_some(match status & 0x7f {

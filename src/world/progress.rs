@@ -1,7 +1,8 @@
-//! The progress of this process: what other threads read while the main thread is inside MPI, CUDA or NCCL.
+//! The progress of this process: what other threads read while the main thread is inside MPI, CUDA
+//! or NCCL.
 //!
-//! The main thread writes atomics, and nothing else, so that a timed loop may do it. Every rank takes the same branch, so the
-//! number of the current step says which of two ranks is behind.
+//! The main thread writes atomics, and nothing else, so that a timed loop may do it. Every rank
+//! takes the same branch, so the number of the current step says which of two ranks is behind.
 
 use std::{
     sync::{
@@ -76,7 +77,8 @@ pub fn done(count: u64) {
     DONE.store(count, Relaxed);
 }
 
-/// Notes that `count` operations of the current step were handed to a device, which takes only so many in advance.
+/// Notes that `count` operations of the current step were handed to a device, which takes only so
+/// many in advance.
 #[inline]
 pub fn issued(count: u64) {
     ISSUED.store(count, Relaxed);
@@ -94,8 +96,9 @@ pub fn expect_operations_of(time: Duration) {
     OPERATION_NS.store(nanoseconds, Relaxed);
 }
 
-/// Returns after how many steps each a stream of `steps` of them, with `operations` operations each, gets a mark, so that one
-/// passes about every quarter of a second; `None` if it is over before that.
+/// Returns after how many steps each a stream of `steps` of them, with `operations` operations
+/// each, gets a mark, so that one passes about every quarter of a second; `None` if it is over
+/// before that.
 pub fn steps_per_mark(steps: u32, operations: u32) -> Option<u32> {
     let step_ns = OPERATION_NS.load(Relaxed).saturating_mul(operations.into());
     per_mark(steps, step_ns)

@@ -1,5 +1,6 @@
-//! The limits that the system sets to a process (`ulimit`). One that is too small would end MPI, or this program, by a signal or
-//! with an error that does not name it, so they are checked at the start.
+//! The limits that the system sets to a process (`ulimit`). One that is too small would end MPI, or
+//! this program, by a signal or with an error that does not name it, so they are checked at the
+//! start.
 
 use std::thread;
 
@@ -22,7 +23,8 @@ const OF_EACH_PROCESS: [Need; 2] = [
         least: 1 << 20,
         sentence: |limit| {
             format!(
-                "the stack of a process is limited to {} (ulimit -s), which is too little. Raise it to 8M",
+                "the stack of a process is limited to {} (ulimit -s), which is too little. Raise \
+                 it to 8M",
                 Bytes(limit)
             )
         },
@@ -32,7 +34,8 @@ const OF_EACH_PROCESS: [Need; 2] = [
         least: 2,
         sentence: |limit| {
             format!(
-                "CPU time is limited to {limit} s (ulimit -t), which is too little to measure anything. Raise it"
+                "CPU time is limited to {limit} s (ulimit -t), which is too little to measure \
+                 anything. Raise it"
             )
         },
     },
@@ -45,7 +48,8 @@ const OF_A_RANK: [Need; 2] = [
         least: 64,
         sentence: |limit| {
             format!(
-                "only {limit} files may be open at once (ulimit -n), which is too few for MPI and NCCL. Raise it to at least 1024"
+                "only {limit} files may be open at once (ulimit -n), which is too few for MPI and \
+                 NCCL. Raise it to at least 1024"
             )
         },
     },
@@ -54,14 +58,16 @@ const OF_A_RANK: [Need; 2] = [
         least: 512 << 20,
         sentence: |limit| {
             format!(
-                "the address space of a process is limited to {} (ulimit -v), which is too little for MPI and NCCL. Raise it, or remove the limit",
+                "the address space of a process is limited to {} (ulimit -v), which is too little \
+                 for MPI and NCCL. Raise it, or remove the limit",
                 Bytes(limit)
             )
         },
     },
 ];
 
-/// Checks the limits that concern each process, and raises those that are too small if the system allows it. Starts no thread.
+/// Checks the limits that concern each process, and raises those that are too small if the system
+/// allows it. Starts no thread.
 ///
 /// # Errors
 /// Returns a sentence if one is too small.
@@ -94,7 +100,8 @@ pub fn check_threads() -> Result<(), String> {
 /// Returns the sentence for a thread that cannot be started.
 pub fn no_thread(why: &str) -> String {
     format!(
-        "no thread can be started: {why}. Raise the limit of processes (ulimit -u, or pids.max of the container or job)"
+        "no thread can be started: {why}. Raise the limit of processes (ulimit -u, or pids.max of \
+         the container or job)"
     )
 }
 
@@ -116,7 +123,8 @@ impl Need {
     }
 }
 
-/// Makes the system warn of the end of CPU time a second before it kills: `ulimit -t` sets both limits to the same.
+/// Makes the system warn of the end of CPU time a second before it kills: `ulimit -t` sets both
+/// limits to the same.
 fn leave_time_to_save() {
     let limit = getrlimit(Resource::Cpu);
     if let (Some(warning), Some(end)) = (limit.current, limit.maximum)

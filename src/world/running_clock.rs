@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks that counts as running. In the rest the process was stopped, or the machine slept.
+/// The longest time between two looks that counts as running. In the rest the process was stopped,
+/// or the machine slept.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The time that this process has run, for a thread that looks at it often. By the time of the day, a process that was stopped
-/// and goes on would find all others silent.
+/// The time that this process has run, for a thread that looks at it often. By the time of the day,
+/// a process that was stopped and goes on would find all others silent.
 pub(super) struct RunningClock {
     looked_at: Instant,
     elapsed: Duration,

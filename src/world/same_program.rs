@@ -1,4 +1,5 @@
-//! The first exchange of a job, which checks that all ranks are the same program: others would misread the later exchanges.
+//! The first exchange of a job, which checks that all ranks are the same program: others would
+//! misread the later exchanges.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,8 @@ fn unknown(rank: usize, first: Option<&Program>) -> String {
         )
     });
     format!(
-        "rank {rank} is another program, or a version of pxnbench that does not say what it is{beside}. Start the same program on all ranks"
+        "rank {rank} is another program, or a version of pxnbench that does not say what it \
+         is{beside}. Start the same program on all ranks"
     )
 }
 
@@ -63,13 +65,15 @@ fn differs(rank: usize, other: &Program, first: &Program) -> Option<String> {
     let (host, host_0) = (&other.host, &first.host);
     if other.pxnbench != first.pxnbench {
         return Some(format!(
-            "rank {rank} on {host} is pxnbench {}, and rank 0 on {host_0} is pxnbench {}. Start the same version on all ranks",
+            "rank {rank} on {host} is pxnbench {}, and rank 0 on {host_0} is pxnbench {}. Start \
+             the same version on all ranks",
             other.pxnbench, first.pxnbench
         ));
     }
     (other.work != first.work).then(|| {
         format!(
-            "rank {rank} on {host} runs {}, and rank 0 on {host_0} runs {}. Start the same program on all ranks",
+            "rank {rank} on {host} runs {}, and rank 0 on {host_0} runs {}. Start the same \
+             program on all ranks",
             other.work, first.work
         )
     })
@@ -99,15 +103,18 @@ mod tests {
         for (other, says) in [
             (
                 bytes("1.1.0", "a sweep", "n2"),
-                "rank 2 on n2 is pxnbench 1.1.0, and rank 0 on n1 is pxnbench 1.2.0. Start the same version",
+                "rank 2 on n2 is pxnbench 1.1.0, and rank 0 on n1 is pxnbench 1.2.0. Start the \
+                 same version",
             ),
             (
                 bytes("1.2.0", "pxnbench doctor", "n2"),
-                "rank 2 on n2 runs pxnbench doctor, and rank 0 on n1 runs a sweep. Start the same program",
+                "rank 2 on n2 runs pxnbench doctor, and rank 0 on n1 runs a sweep. Start the same \
+                 program",
             ),
             (
                 b"[\"0.1.0\",\"Request\",[]]".to_vec(),
-                "rank 2 is another program, or a version of pxnbench that does not say what it is, and rank 0 on n1 is pxnbench 1.2.0",
+                "rank 2 is another program, or a version of pxnbench that does not say what it \
+                 is, and rank 0 on n1 is pxnbench 1.2.0",
             ),
             (vec![0xff, 0], "rank 2 is another program"),
         ] {

@@ -76,7 +76,8 @@ pub fn keep() {
     }
 }
 
-/// Returns whether the file system of the folder, if there is one, is full: what NCCL logs may be lost.
+/// Returns whether the file system of the folder, if there is one, is full: what NCCL logs may be
+/// lost.
 pub fn is_full() -> bool {
     let room = made().and_then(room);
     room.is_some_and(|bytes| bytes < FULL)
@@ -89,7 +90,8 @@ fn room(folder: &Path) -> Option<u64> {
     (system.f_blocks > 0).then(|| system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// Removes the folder, if there is one that need not be kept, the files that are not complete, and the mark of this process.
+/// Removes the folder, if there is one that need not be kept, the files that are not complete, and
+/// the mark of this process.
 pub fn remove() {
     cause::leave();
     unfinished::remove();

@@ -2,8 +2,9 @@
 //!
 //! SIGINT, SIGTERM and SIGHUP mean that the job is to end now: mpirun kills the remaining processes
 //! a second later, so a rank that does not reach the next case in time ends the job itself. SIGUSR1
-//! is Slurm's warning before the time limit, which leaves time to finish the case. SIGXCPU is the system's warning that the
-//! limit of CPU time is reached. A process that launches ranks passes signals on to the launcher instead.
+//! is Slurm's warning before the time limit, which leaves time to finish the case. SIGXCPU is the
+//! system's warning that the limit of CPU time is reached. A process that launches ranks passes
+//! signals on to the launcher instead.
 
 #![expect(
     unsafe_code,
@@ -41,10 +42,12 @@ static RELAY_TO: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// passed the signal on.
 const GRACE: Duration = Duration::from_millis(600);
 
-/// Signals that come together are one request: a terminal sends SIGINT to the ranks, and so does their launcher.
+/// Signals that come together are one request: a terminal sends SIGINT to the ranks, and so does
+/// their launcher.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// How long a process that launches ranks, and was asked to stop, waits for a reader of what it prints.
+/// How long a process that launches ranks, and was asked to stop, waits for a reader of what it
+/// prints.
 const READ_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whether a thread looks at the writes of such a process.
@@ -67,8 +70,8 @@ pub fn install() -> io::Result<()> {
     })
 }
 
-/// Installs the handlers of a process that launches ranks: a signal is passed on to the processes of
-/// [`relay_also_to`].
+/// Installs the handlers of a process that launches ranks: a signal is passed on to the processes
+/// of [`relay_also_to`].
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -76,10 +79,11 @@ pub fn install_relay() -> io::Result<()> {
     on_signal(&[SIGHUP, SIGINT, SIGTERM, SIGUSR1], relay)
 }
 
-/// Calls `handle` with each of `handled`, on a thread of its own. A file that grows beyond the limit of the system becomes an
-/// error of the write.
+/// Calls `handle` with each of `handled`, on a thread of its own. A file that grows beyond the
+/// limit of the system becomes an error of the write.
 fn on_signal(handled: &[i32], handle: fn(i32)) -> io::Result<()> {
-    // A handler, and not a signal that is ignored: programs that this one starts would ignore it too.
+    // A handler, and not a signal that is ignored: programs that this one starts would ignore it
+    // too.
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new(handled)?;
     thread::Builder::new().spawn(move || {
@@ -127,7 +131,8 @@ fn reason(signal: i32) -> String {
     }
 }
 
-/// Returns the name of a signal that asks this process to stop, and what it means unless every user knows.
+/// Returns the name of a signal that asks this process to stop, and what it means unless every user
+/// knows.
 fn name_to_user(signal: i32) -> &'static str {
     match signal {
         SIGXCPU => "SIGXCPU, the limit of CPU time (ulimit -t)",
@@ -155,8 +160,8 @@ pub fn wait_without_reaping(process: u32) -> io::Result<()> {
     }
 }
 
-/// Passes signals on to the child `process` from now on, including one that came before. Each signal
-/// reaches it once.
+/// Passes signals on to the child `process` from now on, including one that came before. Each
+/// signal reaches it once.
 pub fn relay_also_to(process: u32) {
     let mut processes = relayed();
     processes.push(process);
@@ -212,7 +217,8 @@ pub fn end_with_this_process(command: &mut Command) {
     signal_with_this_process(command, libc::SIGKILL);
 }
 
-/// Does what [`end_with_this_process`] does for a launcher, which is asked to end: it has to end what it started.
+/// Does what [`end_with_this_process`] does for a launcher, which is asked to end: it has to end
+/// what it started.
 pub fn stop_with_this_process(command: &mut Command) {
     signal_with_this_process(command, SIGTERM);
 }
@@ -237,7 +243,8 @@ fn signal_with_this_process(command: &mut Command, signal: i32) {
     unsafe { command.pre_exec(ask) };
 }
 
-/// Sends a signal to this process by its name. Names of signals that it does not handle are passed over.
+/// Sends a signal to this process by its name. Names of signals that it does not handle are passed
+/// over.
 pub fn send_to_self(signal: &str) {
     let handled = [SIGHUP, SIGINT, SIGTERM, SIGUSR1];
     if let Some(number) = handled.into_iter().find(|number| name(*number) == signal) {
@@ -267,8 +274,9 @@ pub fn kill_group(leader: u32) {
 }
 
 fn send(process: i32, signal: i32) {
-    // SAFETY: kill takes two ints and touches no memory of ours. The process is this one, or a child
-    // that has not been waited for yet, so its number belongs to no other, and neither does its group's.
+    // SAFETY: kill takes two ints and touches no memory of ours. The process is this one, or a
+    // child that has not been waited for yet, so its number belongs to no other, and neither does
+    // its group's.
     unsafe { libc::kill(process, signal) };
 }
 

@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-/// Does `work` on a thread of its own, and waits for its end, but no longer than `limit`. Returns whether it has ended.
+/// Does `work` on a thread of its own, and waits for its end, but no longer than `limit`. Returns
+/// whether it has ended.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started; `work` is not done then.

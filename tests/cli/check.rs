@@ -357,7 +357,8 @@ fn a_last_line_that_is_cut_short_is_left_out_of_the_judgement() {
     let json = check(at, &["run/run.json", "--min-busbw", "0.001"]).expect_code(6);
     assert_eq!(
         json.stderr,
-        "pxnbench: run/run.json cannot be read: it is not a CSV of this program: its first line names no columns\n"
+        "pxnbench: run/run.json cannot be read: it is not a CSV of this program: its first line \
+         names no columns\n"
     );
     let header = whole.lines().next().expect("a header");
     fs::write(&path, format!("{header}\r\n")).expect("written");
@@ -377,7 +378,10 @@ fn published_values_are_used_if_asked_for() {
     let at = folder.path();
     let list = check(at, &["--list-references"]).expect_code(0).stdout;
     assert!(
-        list.contains("azure-nd-h100-v5: all_reduce 16G on 8 ranks of H100, 1 node: busbw at least 460 GB/s (vendor threshold;"),
+        list.contains(
+            "azure-nd-h100-v5: all_reduce 16G on 8 ranks of H100, 1 node: busbw at least 460 GB/s \
+             (vendor threshold;"
+        ),
         "{list}"
     );
     assert!(

@@ -66,8 +66,9 @@ fn levels_on_different_numbers_of_ranks_are_refused() {
     assert_eq!(
         ended.sentences(),
         [
-            "pxnbench: no two levels were measured alike: balanced (4 ranks), off (2 ranks). Compare runs that differ \
-          in nothing but their level, or compare them in spite of it with --force"
+            "pxnbench: no two levels were measured alike: balanced (4 ranks), off (2 ranks). \
+             Compare runs that differ in nothing but their level, or compare them in spite of it \
+             with --force"
         ]
     );
     assert_eq!(ended.stdout, "");
@@ -137,8 +138,9 @@ fn only_a_step_that_is_known_not_to_have_finished_is_said_not_to_have() {
 }
 
 /// The columns of a run that is written by hand.
-const HEADER: &str = "collective,backend,level,network,resources,repeat,nodes,ranks,gpus_per_process,size_bytes,type,redop,\
-                      root,in_place,iters,time_us,status,group,nccl_version";
+const HEADER: &str = "collective,backend,level,network,resources,repeat,nodes,ranks,\
+                      gpus_per_process,size_bytes,type,redop,root,in_place,iters,time_us,status,\
+                      group,nccl_version";
 
 /// A run on GPUs of two nodes.
 struct Measured<'a> {
@@ -163,7 +165,8 @@ impl Measured<'_> {
         let mut text = format!("{HEADER}\r\n");
         for (repeat, time) in self.times.iter().enumerate() {
             text += &format!(
-                "all_reduce,nccl,{},auto,none,{repeat},2,4,1,{},float,sum,-1,0,20,{time},ok,,{}\r\n",
+                "all_reduce,nccl,{},auto,none,{repeat},2,4,1,{},float,sum,-1,0,20,{time},ok,,{}\r\\
+                 n",
                 self.level, self.size, self.nccl
             );
         }
@@ -228,7 +231,8 @@ fn one_measurement_each_tells_nothing() {
         .write(at);
     }
     let text = compare_two(at, &["--out", "x"]).expect_code(0).stdout;
-    let sentence = "Cannot tell which is faster: one measurement each says nothing about the spread. Repeat the runs";
+    let sentence = "Cannot tell which is faster: one measurement each says nothing about the \
+                    spread. Repeat the runs";
     assert!(text.contains(sentence), "{text}");
     let rows = common::csv(&at.join("x/comparison.csv"));
     assert_eq!(rows[1]["verdict"], "cannot tell");
@@ -254,8 +258,8 @@ fn runs_that_differ_in_more_than_one_thing_are_compared_only_when_told() {
     assert_eq!(
         compare_two(at, &[]).expect_code(6).sentences(),
         [
-            "pxnbench: the runs are of different levels (off, balanced) and versions of NCCL (NCCL 2.27.3, NCCL 2.28.3). \
-             Choose one with --by level or --by nccl"
+            "pxnbench: the runs are of different levels (off, balanced) and versions of NCCL \
+             (NCCL 2.27.3, NCCL 2.28.3). Choose one with --by level or --by nccl"
         ]
     );
     assert_eq!(
@@ -263,8 +267,9 @@ fn runs_that_differ_in_more_than_one_thing_are_compared_only_when_told() {
             .expect_code(6)
             .sentences(),
         [
-            "pxnbench: no two levels were measured alike: off (NCCL 2.27.3), balanced (NCCL 2.28.3). Compare runs that differ \
-             in nothing but their level, or compare them in spite of it with --force"
+            "pxnbench: no two levels were measured alike: off (NCCL 2.27.3), balanced (NCCL \
+             2.28.3). Compare runs that differ in nothing but their level, or compare them in \
+             spite of it with --force"
         ]
     );
     let forced = compare_two(at, &["--by", "level", "--force"]).expect_code(0);

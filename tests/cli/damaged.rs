@@ -48,7 +48,8 @@ fn lines_that_cannot_be_read_are_taken_out_and_their_cases_measured_again() {
         fs::write(&path, &damaged).expect("written");
         let resumed = sweep(folder.path(), &["--resume"], 0);
         let words = format!(
-            "r/results.csv: leaving out {what}, which cannot be read, and measuring again what is missing. The file as it was is r/results.csv.1"
+            "r/results.csv: leaving out {what}, which cannot be read, and measuring again what is \
+             missing. The file as it was is r/results.csv.1"
         );
         assert!(
             resumed.stderr.contains(&words),
@@ -77,7 +78,8 @@ fn rows_that_the_file_has_twice_are_taken_out() {
     let damaged = text.clone() + lines[2] + lines[5];
     fs::write(&path, &damaged).expect("written");
     let resumed = sweep(folder.path(), &["--resume"], 0);
-    let words = "r/results.csv: leaving out lines 8, 9, which the file has twice. The file as it was is r/results.csv.1";
+    let words = "r/results.csv: leaving out lines 8, 9, which the file has twice. The file as it \
+                 was is r/results.csv.1";
     assert!(resumed.stderr.contains(words), "{}", resumed.stderr);
     assert_eq!(fs::read_to_string(&path).expect("the CSV"), text);
     let kept = fs::read_to_string(folder.path().join("r/results.csv.1"));
@@ -214,7 +216,8 @@ fn a_damaged_ranks_csv_is_continued_with_what_is_readable() {
     assert_eq!(text.lines().count(), 9);
     fs::write(&path, text.replacen("\r\n", "\r\n\"", 1)).expect("written");
     let resumed = sweep(&["--resume"]);
-    let words = "r/ranks.csv: leaving out 1 line, which cannot be read. The file as it was is r/ranks.csv.1";
+    let words = "r/ranks.csv: leaving out 1 line, which cannot be read. The file as it was is \
+                 r/ranks.csv.1";
     assert!(resumed.stderr.contains(words), "{}", resumed.stderr);
     assert_eq!(csv(&path).len(), 7);
 }

@@ -32,7 +32,8 @@ const SWEEP: [&str; 10] = [
 ];
 const CASES: usize = 18 * 12 * 2;
 
-/// Runs the binary where a file may have at most `kib` KiB: a write behind that fails as on a full disk.
+/// Runs the binary where a file may have at most `kib` KiB: a write behind that fails as on a full
+/// disk.
 fn with_small_files(folder: &Path, kib: u32, arguments: &[&str]) -> Ended {
     let limit = format!("trap '' XFSZ; ulimit -f {kib}");
     run(after(&limit, folder).args(arguments).args(MODEL))
@@ -166,7 +167,8 @@ impl EndlessRun {
         wait_until(words, || self.said(words));
     }
 
-    /// Stops it as Slurm does before the time limit, which leaves it time, and returns its exit code and its messages.
+    /// Stops it as Slurm does before the time limit, which leaves it time, and returns its exit
+    /// code and its messages.
     fn stop(self) -> (Option<i32>, String) {
         assert!(send_signal("-USR1", self.child.id()));
         let code = common::ended(self.child).code;

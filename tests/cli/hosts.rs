@@ -1,5 +1,5 @@
-//! `pxnbench launch --hosts` over an ssh that runs the command on this machine, under the host's own `NCCL_HOSTID`, or fails as
-//! the real one does.
+//! `pxnbench launch --hosts` over an ssh that runs the command on this machine, under the host's
+//! own `NCCL_HOSTID`, or fails as the real one does.
 
 use std::{
     fs,
@@ -67,7 +67,8 @@ fn ranks_start_on_every_host_and_the_first_prints_the_table() {
     let cluster = Cluster::new();
     let words = "--ranks-per-node 2 all_reduce -b 8 -e 64 -f 8 --backend model --out results";
     let ended = run(&mut cluster.launch("a,node[1-2]", free_port(), words)).expect_code(0);
-    let says = "pxnbench: 3 hosts (a,node[1-2]), 2 ranks on each, over ssh; the ranks meet over TCP at 127.0.0.1:";
+    let says = "pxnbench: 3 hosts (a,node[1-2]), 2 ranks on each, over ssh; the ranks meet over \
+                TCP at 127.0.0.1:";
     assert!(ended.stderr.contains(says), "{}", ended.stderr);
     assert_eq!(ended.rows().len(), 2, "{}", ended.stdout);
     let log = cluster.ssh_log();
@@ -110,11 +111,13 @@ fn a_host_that_is_not_ready_is_named_with_cause_and_remedy() {
     for (hosts, says) in [
         (
             "a,denied",
-            "denied is not ready: ssh is refused without a password (me@denied: Permission denied (publickey,password)). Run ssh-copy-id denied",
+            "denied is not ready: ssh is refused without a password (me@denied: Permission denied \
+             (publickey,password)). Run ssh-copy-id denied",
         ),
         (
             "unknown,b",
-            "unknown is not ready: its name does not resolve (ssh: Could not resolve hostname unknown",
+            "unknown is not ready: its name does not resolve (ssh: Could not resolve hostname \
+             unknown",
         ),
         (
             "a,closed",
@@ -166,7 +169,8 @@ fn a_port_in_use_is_found_before_ranks_start() {
     let words = "--ranks-per-node 1 all_reduce --backend model";
     let ended = run(&mut cluster.launch("a,b", port, words)).expect_code(8);
     let says = format!(
-        "pxnbench: a is not ready: its port {port} is in use. Name another port: --master HOST:PORT\n"
+        "pxnbench: a is not ready: its port {port} is in use. Name another port: --master \
+         HOST:PORT\n"
     );
     assert_eq!(ended.stderr, says);
 }
@@ -283,7 +287,8 @@ impl Running {
         running
     }
 
-    /// Sends a signal to launch, and returns how it ends, with the machine; nothing that it started may remain.
+    /// Sends a signal to launch, and returns how it ends, with the machine; nothing that it started
+    /// may remain.
     fn end_by(self, signal: &str) -> (Ended, Cluster) {
         let Running { launch, cluster } = self;
         let pid = launch.id();

@@ -1,5 +1,5 @@
-//! Files that are none: pipes through which nothing comes, devices without an end, pipes that nobody reads. Each is refused
-//! with a sentence within seconds.
+//! Files that are none: pipes through which nothing comes, devices without an end, pipes that
+//! nobody reads. Each is refused with a sentence within seconds.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -202,7 +202,8 @@ fn a_launcher_that_prints_without_end_is_ended() {
         assert_eq!(
             ended.sentences(),
             [
-                "pxnbench: srun prints without end: more than 64M came. Check whether it is a wrapper that is broken: run srun --version"
+                "pxnbench: srun prints without end: more than 64M came. Check whether it is a \
+                 wrapper that is broken: run srun --version"
             ]
         );
     }

@@ -54,7 +54,8 @@ fn join_refuses_what_cannot_come_together() {
         },
         Line {
             words: "join 0 node1 --nodes 2 --ranks-per-node 8 -- all_reduce --backend host",
-            says: "the host backend needs MPI, which join does without. Use mpirun, or --backend nccl",
+            says: "the host backend needs MPI, which join does without. Use mpirun, or --backend \
+                   nccl",
         },
         Line {
             words: "join 0 node1 --nodes 65536 --ranks-per-node 65536 -- all_reduce",
@@ -156,7 +157,8 @@ impl Node {
         processes.is_empty()
     }
 
-    /// Sends a signal to a process, and returns how join ends, with the folder of the ranks, which end too.
+    /// Sends a signal to a process, and returns how join ends, with the folder of the ranks, which
+    /// end too.
     fn end_by(self, signal: &str, process: u32) -> (Ended, tempfile::TempDir) {
         assert!(send_signal(signal, process));
         wait_until("the ranks end", || self.is_gone());

@@ -1,4 +1,5 @@
-//! Limits of the system that leave too little: each is a sentence with its remedy, and never a bare signal.
+//! Limits of the system that leave too little: each is a sentence with its remedy, and never a bare
+//! signal.
 
 use std::{os::unix::fs::MetadataExt, path::Path, process::Command};
 
@@ -143,7 +144,10 @@ fn no_thread_to_start_is_a_sentence_with_its_remedy() {
             let last = ended.sentences().pop().unwrap_or_default().to_owned();
             assert!(
                 last.contains("no thread can be started: ")
-                    && last.ends_with("Raise the limit of processes (ulimit -u, or pids.max of the container or job)"),
+                    && last.ends_with(
+                        "Raise the limit of processes (ulimit -u, or pids.max of the container or \
+                         job)"
+                    ),
                 "{}",
                 ended.stderr
             );

@@ -1,4 +1,5 @@
-//! Two runs and one path: the second one is refused, or gets a folder of its own, and nothing is lost.
+//! Two runs and one path: the second one is refused, or gets a folder of its own, and nothing is
+//! lost.
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,5 @@
-//! The command line as users see it, on the `model` backend: its times are computed, so that output is the same every
-//! time.
+//! The command line as users see it, on the `model` backend: its times are computed, so that output
+//! is the same every time.
 
 mod check;
 #[path = "../common/mod.rs"]

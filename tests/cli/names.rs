@@ -1,5 +1,5 @@
-//! Names and values that somebody else chose: what a terminal would obey is shown instead, in every message and table, and
-//! secrets are neither printed nor recorded.
+//! Names and values that somebody else chose: what a terminal would obey is shown instead, in every
+//! message and table, and secrets are neither printed nor recorded.
 
 use std::{
     fs,
@@ -31,7 +31,8 @@ fn assert_harmless(what: &str, ended: &Ended) {
     assert_eq!(forged, None, "{what}: {}", ended.stderr);
 }
 
-/// Runs the program in `folder` with words, in which `@` stands for the hostile name, and variables.
+/// Runs the program in `folder` with words, in which `@` stands for the hostile name, and
+/// variables.
 fn with_words(folder: &Path, words: &str, variables: &[(&str, String)]) -> Ended {
     let words = words.split(' ').map(|word| word.replace('@', HOSTILE));
     let mut command = alone(folder);
@@ -41,7 +42,8 @@ fn with_words(folder: &Path, words: &str, variables: &[(&str, String)]) -> Ended
     run(&mut command)
 }
 
-/// Makes a folder of the hostile name with a log, a conf file and a topology in which it occurs too.
+/// Makes a folder of the hostile name with a log, a conf file and a topology in which it occurs
+/// too.
 fn hostile_folder(within: &Path) -> PathBuf {
     let folder = within.join(HOSTILE);
     fs::create_dir(&folder).expect("made");
@@ -151,7 +153,8 @@ const HUSH: &str = "hush-4711";
 fn secrets_are_neither_printed_nor_recorded() {
     let folder = folder();
     let conf = format!(
-        "NCCL_A_SECRET={HUSH}\nexport NCCL_B_KEY={HUSH}\nset NCCL_C_PASSWORD={HUSH}\n export NCCL_D_AUTH='{HUSH}'\nNCCL_X_TOKEN=other-{HUSH}\n"
+        "NCCL_A_SECRET={HUSH}\nexport NCCL_B_KEY={HUSH}\nset NCCL_C_PASSWORD={HUSH}\n export \
+         NCCL_D_AUTH='{HUSH}'\nNCCL_X_TOKEN=other-{HUSH}\n"
     );
     let yaml =
         format!("env:\n- name: NCCL_X_TOKEN\n  value: {HUSH}\n- name: NCCL_DEBUG\n  value: INFO\n");
@@ -207,7 +210,8 @@ fn secrets_are_neither_printed_nor_recorded() {
     assert_eq!(environment["NCCL_IB_PKEY"], "7");
 }
 
-/// Names that mean something to what shows them: a browser, a picture, a monitoring system, a ticket, a spreadsheet, a terminal.
+/// Names that mean something to what shows them: a browser, a picture, a monitoring system, a
+/// ticket, a spreadsheet, a terminal.
 const HOSTILE_NAMES: [&str; 9] = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",

@@ -128,7 +128,8 @@ fn a_workload_is_planned_between_full_overlap_and_none() {
     );
     for said in [
         "  copies             483        204882064         1.31\n",
-        "# The time of 483 copies is assumed, not measured: 2.5 us each, and all bytes read and written at 4 TB/s.\n",
+        "# The time of 483 copies is assumed, not measured: 2.5 us each, and all bytes read and \
+         written at 4 TB/s.\n",
     ] {
         assert!(ended.stdout.contains(said), "{}", ended.stdout);
     }

@@ -73,7 +73,8 @@ fn files_have_the_numbers_of_the_table() {
     let picture = roxmltree::Document::parse(&picture).expect("XML");
     let texts: Vec<&str> = picture.descendants().filter_map(|one| one.text()).collect();
     assert!(texts.contains(&"default, alltoall: 8 of 16 sends relayed"));
-    // Each of the two GPUs of two nodes passes data to the other: one bow per GPU, for alltoall and for the rings.
+    // Each of the two GPUs of two nodes passes data to the other: one bow per GPU, for alltoall and
+    // for the rings.
     let bows = picture.descendants().filter(|one| one.has_tag_name("path"));
     assert_eq!(bows.count(), 2 * 4);
 }

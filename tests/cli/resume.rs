@@ -265,7 +265,8 @@ fn rows_tell_the_machine_and_the_versions_and_keep_them_when_a_run_goes_on() {
     assert!(!first["mpi_version"].is_empty(), "{first:?}");
     assert_eq!(first["nccl_version"], "", "no NCCL ran");
 
-    // Rows of another host stay, and stay those of that host; a row of another MPI is measured again.
+    // Rows of another host stay, and stay those of that host; a row of another MPI is measured
+    // again.
     let text = std::fs::read_to_string(&path).expect("the CSV");
     let (host, mpi) = (&first["hosts"], &first["mpi_version"]);
     let mut lines: Vec<String> = text.lines().take(4).map(str::to_owned).collect();
@@ -299,8 +300,8 @@ fn without_a_place_the_latest_run_with_the_same_arguments_goes_on() {
     assert_eq!(
         refused.sentences().last(),
         Some(
-            &"pxnbench: --resume finds no earlier run below results/ that was started with these arguments. Name its folder \
-              with --out, or its CSV with --csv"
+            &"pxnbench: --resume finds no earlier run below results/ that was started with these \
+              arguments. Name its folder with --out, or its CSV with --csv"
         )
     );
     assert!(!folder.path().join("results").exists());

@@ -16,7 +16,8 @@ fn a_precision_that_cannot_be_is_refused() {
         ),
         (
             ["--precision", "1%", "-n", "0"],
-            "--precision times until the mean is known, but -n 0 times nothing. Use only one of them",
+            "--precision times until the mean is known, but -n 0 times nothing. Use only one of \
+             them",
         ),
     ] {
         let mut command = alone(folder.path());

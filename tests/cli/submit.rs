@@ -28,7 +28,8 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit all_reduce -p gpu",
-            says: "use 0 for no or 1 for yes; see pxnbench --help. If -p is meant for sbatch, put it before the collectives",
+            says: "use 0 for no or 1 for yes; see pxnbench --help. If -p is meant for sbatch, put \
+                   it before the collectives",
         },
         Line {
             words: "submit all_reduce -A project",
@@ -44,7 +45,8 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit --level agressive",
-            says: "Use one of off, conservative, balanced, aggressive, default; see pxnbench submit --help",
+            says: "Use one of off, conservative, balanced, aggressive, default; see pxnbench \
+                   submit --help",
         },
         Line {
             words: "submit --level compare",
@@ -60,7 +62,8 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit all_reduce -g 4 -t 4",
-            says: "each process uses 16 GPUs (-t times -g), but the job asks for 8 per node. Use fewer",
+            says: "each process uses 16 GPUs (-t times -g), but the job asks for 8 per node. Use \
+                   fewer",
         },
         Line {
             words: "submit --gpus-per-node h100:2 all_reduce -g 4",
@@ -72,7 +75,8 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit --template doctor --nonsense",
-            says: "unexpected argument '--nonsense' found; see pxnbench submit --help, and pxnbench doctor --help",
+            says: "unexpected argument '--nonsense' found; see pxnbench submit --help, and \
+                   pxnbench doctor --help",
         },
         Line {
             words: "submit all_reduce --wiat",
@@ -131,8 +135,10 @@ fn submit_takes_its_own_options_after_the_collectives() {
             says: "# sbatch --nodes=4 pxn_training.sbatch --seed 2 --network ib\n",
         },
         Line {
-            words: "submit --template training moe-8x7b --dry-run --level balanced --gpus-per-node 0",
-            says: "# sbatch --gpus-per-node=0 pxn_training.sbatch moe-8x7b --level balanced --backend host\n",
+            words: "submit --template training moe-8x7b --dry-run --level balanced \
+                    --gpus-per-node 0",
+            says: "# sbatch --gpus-per-node=0 pxn_training.sbatch moe-8x7b --level balanced \
+                   --backend host\n",
         },
         Line {
             words: "submit --dry-run --gpus-per-node=0 --level default",
@@ -179,7 +185,8 @@ fn a_job_that_slurm_refuses_says_what_was_asked_for() {
     assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);
     for part in [
         why,
-        "It requested --partition=gpu --nodes=2 (the template's) --gpus-per-node=8 (the template's)",
+        "It requested --partition=gpu --nodes=2 (the template's) --gpus-per-node=8 (the \
+         template's)",
         "Change that with --nodes, --gpus-per-node (0 requests none",
     ] {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);

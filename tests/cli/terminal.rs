@@ -1,4 +1,5 @@
-//! What a terminal shows: the table in its width, and a bar, also under mpirun; and what `--quiet` leaves.
+//! What a terminal shows: the table in its width, and a bar, also under mpirun; and what `--quiet`
+//! leaves.
 
 use std::process::Command;
 
@@ -81,9 +82,10 @@ fn a_bar_is_on_the_terminal_of_mpirun_and_not_in_its_files() {
         return;
     }
     let folder = folder();
-    let mpirun = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
-                  OMPI_MCA_mpi_yield_when_idle=1 timeout -s USR1 4 mpirun -np 2 \"$B\" all_reduce -b 8 -e 64K -f 2 \
-                  --backend host -N 0 -n 2 --csv x.csv";
+    let mpirun = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+                  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 timeout -s \
+                  USR1 4 mpirun -np 2 \"$B\" all_reduce -b 8 -e 64K -f 2 --backend host -N 0 -n 2 \
+                  --csv x.csv";
     let shown =
         |redirection: &str| on_a_terminal(&format!("{mpirun} {redirection}"), folder.path());
     let Some(text) = shown("") else { return };
@@ -109,7 +111,8 @@ fn a_rank_that_writes_into_a_file_or_through_a_pipe_keeps_all_columns() {
     let sweep = "all_reduce -b 8 -e 8 --backend host -n 2 --csv x.csv";
     for (file, redirection) in [("a.txt", "> a.txt"), ("b.txt", "| cat > b.txt")] {
         let mpirun = format!(
-            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np 1 sh -c '\"$B\" {sweep} {redirection}'"
+            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np 1 sh -c '\"$B\" \
+             {sweep} {redirection}'"
         );
         if on_a_terminal(&mpirun, folder.path()).is_none() {
             return;

@@ -33,7 +33,8 @@ impl DiskFault<'_> {
         }
     }
 
-    /// The variables by which a program has this disk; `None`, with a message, if there is no C++ compiler.
+    /// The variables by which a program has this disk; `None`, with a message, if there is no C++
+    /// compiler.
     pub fn variables(&self) -> Option<Vec<(&'static str, String)>> {
         let library = preload::library("disk_fault", include_str!("disk_fault.cpp"))?;
         let mut variables = vec![

@@ -70,7 +70,8 @@ fn first_function(code: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Compares a page that is made from a table with what is in `docs/`, or writes it if `UPDATE_GOLDEN` is set.
+/// Compares a page that is made from a table with what is in `docs/`, or writes it if
+/// `UPDATE_GOLDEN` is set.
 #[track_caller]
 pub fn expect_page(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

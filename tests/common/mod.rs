@@ -192,9 +192,10 @@ pub const MPIRUN_VARIABLES: [(&str, &str); 4] = [
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
-/// Gives `command` a session folder of its own below `folder`, if it starts Open MPI. All jobs of a user on a machine
-/// share one otherwise, `/tmp/ompi.HOST.UID`, which a job that ends removes while the next one makes its own in it: "mkdir
-/// … File exists", and `orte_init` fails. Open MPI makes the folder; who removes `folder` removes it too.
+/// Gives `command` a session folder of its own below `folder`, if it starts Open MPI. All jobs of a
+/// user on a machine share one otherwise, `/tmp/ompi.HOST.UID`, which a job that ends removes while
+/// the next one makes its own in it: "mkdir … File exists", and `orte_init` fails. Open MPI makes
+/// the folder; who removes `folder` removes it too.
 fn own_mpi_session(command: &mut Command, folder: &Path) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -205,7 +206,8 @@ fn own_mpi_session(command: &mut Command, folder: &Path) {
     }
 }
 
-/// The variables that name the parent of the session folder: those of Open MPI 4, and of Open MPI 5's mpirun.
+/// The variables that name the parent of the session folder: those of Open MPI 4, and of Open MPI
+/// 5's mpirun.
 const MPI_SESSION_VARIABLES: [&str; 2] = ["OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"];
 
 /// Takes out what a launcher or the user may have set.
@@ -228,14 +230,16 @@ pub fn clean(command: &mut Command) {
     }
 }
 
-/// Can ranks be started here? Says aloud when a test is skipped; where `PXNBENCH_REQUIRE` names MPI that is a failure.
+/// Can ranks be started here? Says aloud when a test is skipped; where `PXNBENCH_REQUIRE` names MPI
+/// that is a failure.
 #[must_use]
 pub fn has_mpi() -> bool {
     let there = cfg!(feature = "mpi") && Command::new("mpirun").arg("--version").output().is_ok();
     there || skip("mpi", "mpirun is not here, or the feature mpi is off")
 }
 
-/// Returns a port of this machine that is free. It is below those that the system gives to connections.
+/// Returns a port of this machine that is free. It is below those that the system gives to
+/// connections.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let process = std::process::id() as u16 % 120;
@@ -278,8 +282,8 @@ pub fn json(path: &Path) -> serde_json::Value {
     serde_json::from_str(&text).expect("valid JSON")
 }
 
-/// Returns a folder in memory, if this system has one. mpirun leaves a rank a second to save what was measured, and the disk of a
-/// busy machine may take longer.
+/// Returns a folder in memory, if this system has one. mpirun leaves a rank a second to save what
+/// was measured, and the disk of a busy machine may take longer.
 pub fn folder_in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -325,8 +329,8 @@ fn process_with_variable(what: &str, variable: &str) -> Option<u32> {
     })
 }
 
-/// Compares `text` with a file in `tests/golden`, after taking out what differs from run to run. `UPDATE_GOLDEN=1 cargo
-/// test` rewrites the files.
+/// Compares `text` with a file in `tests/golden`, after taking out what differs from run to run.
+/// `UPDATE_GOLDEN=1 cargo test` rewrites the files.
 #[track_caller]
 pub fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -18,7 +18,8 @@ pub struct Block {
     pub shown: Vec<String>,
 }
 
-/// Where the commands of a block can run. The first line of the block says so to the reader, as a comment.
+/// Where the commands of a block can run. The first line of the block says so to the reader, as a
+/// comment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// On any machine with MPI.
@@ -137,8 +138,8 @@ fn expected_codes(command: &str) -> Vec<i32> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Runs blocks in order in one shell in `folder`, and compares exit codes and output with what the page says. `prelude` is
-/// run first.
+/// Runs blocks in order in one shell in `folder`, and compares exit codes and output with what the
+/// page says. `prelude` is run first.
 #[track_caller]
 pub fn run_blocks(blocks: &[&Block], folder: &Path, prelude: &str) {
     let mut script = format!("exec 2>&1\n{prelude}\n");
@@ -173,14 +174,16 @@ pub fn run_blocks(blocks: &[&Block], folder: &Path, prelude: &str) {
         for line in &block.shown {
             assert!(
                 is_shown_by(line, output),
-                "{place}: no line of the output is like this one:\n{line}\nbut these are its lines:\n{output}"
+                "{place}: no line of the output is like this one:\n{line}\nbut these are its \
+                 lines:\n{output}"
             );
         }
     }
 }
 
-/// Whether a line that a page shows is like one of `output`: the same but for numbers and spaces. `…` stands for anything at
-/// an end of a line, and on a line of its own for lines that are left out.
+/// Whether a line that a page shows is like one of `output`: the same but for numbers and spaces.
+/// `…` stands for anything at an end of a line, and on a line of its own for lines that are left
+/// out.
 fn is_shown_by(line: &str, output: &str) -> bool {
     let from_start = line.trim_end().trim_end_matches('…');
     let shown = from_start.trim_start_matches("… ");
@@ -231,7 +234,8 @@ fn length_of_number(text: &str) -> usize {
     length
 }
 
-/// Makes what a reader has in `folder`: the program where the build leaves it, and the files of the repository.
+/// Makes what a reader has in `folder`: the program where the build leaves it, and the files of the
+/// repository.
 pub fn check_out(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let release = folder.join("target/release");
@@ -246,7 +250,8 @@ fn link(target: &Path, link: &Path) {
     std::os::unix::fs::symlink(target, link).expect("linked");
 }
 
-/// The settings that a reader may have from elsewhere: the program in the path, and mpirun on a machine with few cores.
+/// The settings that a reader may have from elsewhere: the program in the path, and mpirun on a
+/// machine with few cores.
 pub fn prelude() -> String {
     let settings = super::MPIRUN_VARIABLES.map(|(name, value)| format!("{name}={value}"));
     format!(

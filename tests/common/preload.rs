@@ -8,7 +8,8 @@ use std::{
 
 use super::{fnv, run, skip};
 
-/// Builds `tests/common/NAME.cpp`, which is `source`. Returns the library; `None`, with a message, if there is no C++ compiler.
+/// Builds `tests/common/NAME.cpp`, which is `source`. Returns the library; `None`, with a message,
+/// if there is no C++ compiler.
 pub fn library(name: &str, source: &str) -> Option<PathBuf> {
     if Command::new("c++").arg("--version").output().is_err() {
         let _ = skip("c++", "c++ does not run, so that no library can be built");

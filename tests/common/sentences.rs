@@ -32,7 +32,8 @@ impl SourceTexts {
         self.0.push(fs::read_to_string(page).expect("a page"));
     }
 
-    /// Returns whether one of the texts has all fixed parts of a message, between which `…` stands for what differs.
+    /// Returns whether one of the texts has all fixed parts of a message, between which `…` stands
+    /// for what differs.
     pub fn have(&self, message: &str) -> bool {
         let mut parts = message
             .split('…')

@@ -7,8 +7,9 @@
 
 use std::io::Write;
 
-/// Says that a test is skipped, and fails it where the environment requires `what`. Test runners show nothing of a test that
-/// passes, so that it is noted in the file `PXNBENCH_SKIPPED` too, for `scripts/test.sh` to say at its end.
+/// Says that a test is skipped, and fails it where the environment requires `what`. Test runners
+/// show nothing of a test that passes, so that it is noted in the file `PXNBENCH_SKIPPED` too, for
+/// `scripts/test.sh` to say at its end.
 pub fn skip(what: &str, why: &str) -> bool {
     let required = std::env::var("PXNBENCH_REQUIRE").unwrap_or_default();
     assert!(

@@ -1,4 +1,5 @@
-//! Training steps on every backend: the ranks that run them, and what must hold of their data and times.
+//! Training steps on every backend: the ranks that run them, and what must hold of their data and
+//! times.
 
 use std::{io::Write, path::Path, process::Command, time::Duration};
 
@@ -11,13 +12,15 @@ use pxnbench::{
     world::{World, abort, deadline, open, scratch},
 };
 
-/// What a rank prints when it has passed: one byte, because mpirun puts the output of one rank between the words of another.
+/// What a rank prints when it has passed: one byte, because mpirun puts the output of one rank
+/// between the words of another.
 const PASSED: char = '\u{6}';
 
 /// How exact the times of a GPU's events are.
 const TOLERANCE: f64 = 1.5;
 
-/// Calls `work` as a rank of the job that mpirun started, whose failure ends the job. No wait may stand still for `limit`.
+/// Calls `work` as a rank of the job that mpirun started, whose failure ends the job. No wait may
+/// stand still for `limit`.
 pub fn as_rank(limit: Duration, work: impl FnOnce(&dyn World) -> anyhow::Result<()>) {
     std::panic::set_hook(Box::new(|panic| {
         abort::job(exit::Code::Internal, &panic.to_string());
@@ -53,7 +56,8 @@ fn group(colors: [u32; 4], ranks: [u32; 4], size: u64) -> Group {
     }
 }
 
-/// Returns the communicators of four ranks in a grid: rows, columns, and all in the opposite order. Each has a stream.
+/// Returns the communicators of four ranks in a grid: rows, columns, and all in the opposite order.
+/// Each has a stream.
 fn grid() -> Vec<Communicator> {
     let groups = [
         ("rows", group([0, 0, 1, 1], [0, 1, 0, 1], 2)),
@@ -109,7 +113,8 @@ fn compute(step: &mut Step, name: &str, stream: usize, time: Micros, after: &[us
     step.operations.len() - 1
 }
 
-/// Returns a step with every one of `collectives`, out of place and in place, in each communicator of a grid.
+/// Returns a step with every one of `collectives`, out of place and in place, in each communicator
+/// of a grid.
 pub fn step_of_all(collectives: &[Collective]) -> Step {
     let communicators = grid();
     let names = communicators.iter().map(|one| one.name.clone());
@@ -129,8 +134,8 @@ pub fn step_of_all(collectives: &[Collective]) -> Step {
     step
 }
 
-/// Returns a step with computation in one stream and a collective in another that does not depend on it, and computation that
-/// waits for the collective.
+/// Returns a step with computation in one stream and a collective in another that does not depend
+/// on it, and computation that waits for the collective.
 pub fn step_of_two_streams(time: Micros) -> Step {
     let mut communicators = grid();
     communicators.truncate(1);
@@ -153,10 +158,12 @@ pub fn step_of_two_streams(time: Micros) -> Step {
     step
 }
 
-/// Pieces of the copies of [`step_of_copies`]: those around its collective, and those in a stream of their own.
+/// Pieces of the copies of [`step_of_copies`]: those around its collective, and those in a stream
+/// of their own.
 pub const PIECES: [u32; 3] = [14, 14, 3];
 
-/// Returns a step that copies before and after a collective in the stream that computes, and in a stream where nothing else runs.
+/// Returns a step that copies before and after a collective in the stream that computes, and in a
+/// stream where nothing else runs.
 pub fn step_of_copies() -> Step {
     let mut step = step_of_two_streams(Micros(200.0));
     step.streams.push("copies".into());
@@ -187,8 +194,8 @@ pub fn step_of_copies() -> Step {
     step
 }
 
-/// Checks that the operations that compute run unless the mode is communication, and those that copy, as collectives, unless it is
-/// computation. What copies takes time.
+/// Checks that the operations that compute run unless the mode is communication, and those that
+/// copy, as collectives, unless it is computation. What copies takes time.
 pub fn check_what_runs(
     backend: &mut dyn StepBackend,
     step: &Step,
@@ -244,7 +251,8 @@ pub fn check_modes(
     Ok(())
 }
 
-/// Checks that exactly the operations of `mode` ran, and that each began when those had ended that it waits for.
+/// Checks that exactly the operations of `mode` ran, and that each began when those had ended that
+/// it waits for.
 pub fn check_times(step: &Step, mode: StepMode, times: &StepTimes) {
     let spans = &times.operations;
     assert_eq!(spans.len(), step.operations.len());
@@ -267,9 +275,9 @@ pub fn check_times(step: &Step, mode: StepMode, times: &StepTimes) {
     }
 }
 
-/// Checks that the collective of [`step_of_two_streams`] begins before the computation has ended that it does not depend on,
-/// and that the last computation waits for it. A busy machine may give a stand-in for a stream no time that soon, so of many
-/// steps one has to show it.
+/// Checks that the collective of [`step_of_two_streams`] begins before the computation has ended
+/// that it does not depend on, and that the last computation waits for it. A busy machine may give
+/// a stand-in for a stream no time that soon, so of many steps one has to show it.
 pub fn check_overlap(backend: &mut dyn StepBackend, world: &dyn World) -> anyhow::Result<()> {
     for _ in 0..20 {
         let mut overlaps = 0;

@@ -283,7 +283,8 @@ pub(super) fn library(folder: &Path, version: i32) -> PathBuf {
         "13.0"
     };
     let source = format!(
-        "const char *v = \"NCCL version {version}+cuda{cuda}\";\nconst char *n[] = {{{names}}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
+        "const char *v = \"NCCL version {version}+cuda{cuda}\";\nconst char *n[] = \
+         {{{names}}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
     );
     fs::write(&code, source).expect("written");
     let compiled = Command::new("cc")

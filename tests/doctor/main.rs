@@ -1,5 +1,5 @@
-//! `pxnbench doctor` on machines made of files: a good one, and one for each way of being bad. The files go through the real
-//! gatherers, the report is the binary's.
+//! `pxnbench doctor` on machines made of files: a good one, and one for each way of being bad. The
+//! files go through the real gatherers, the report is the binary's.
 
 mod broken_machines;
 mod changes;

@@ -224,7 +224,8 @@ pub(super) const MESSAGES: &[CheckMessage] = &[
             m.file("proc/self/cgroup", "0::/\n");
             m.file(
                 "proc/self/mountinfo",
-                "812 790 259:1 /var/lib/kubelet/pods/0a/etc-hosts /etc/hosts rw,relatime - ext4 /dev/sda1 rw\n",
+                "812 790 259:1 /var/lib/kubelet/pods/0a/etc-hosts /etc/hosts rw,relatime - ext4 \
+                 /dev/sda1 rw\n",
             );
         },
         verdict: "ok",

@@ -200,7 +200,8 @@ fn what_may_differ_between_nodes_is_no_finding() {
         ended.stdout
     );
 
-    // Nodes of one NVLink cluster without a channel: NCCL would fail, where a node by itself only might.
+    // Nodes of one NVLink cluster without a channel: NCCL would fail, where a node by itself only
+    // might.
     let mut clustered = good();
     clustered.cluster();
     assert_eq!(
@@ -212,7 +213,8 @@ fn what_may_differ_between_nodes_is_no_finding() {
         "warning"
     );
 
-    // Bridges over some GPUs of one node, none on the other's: a difference of nodes, not of siblings.
+    // Bridges over some GPUs of one node, none on the other's: a difference of nodes, not of
+    // siblings.
     let mut bridged = good();
     bridged.nvlinks([2, 2], "gpu");
     let mut bare = good();
@@ -225,7 +227,8 @@ fn what_may_differ_between_nodes_is_no_finding() {
     assert_eq!(findings(&agree(&bridged, &bare, false)), expected);
 }
 
-/// Two ranks of one job that differ in what one binary cannot differ in: the check is applied to what they would say.
+/// Two ranks of one job that differ in what one binary cannot differ in: the check is applied to
+/// what they would say.
 #[test]
 fn two_mpis_and_two_clocks_are_found() {
     let subject = |rank: u32, mpi: &str, clock: f64| RankFacts {

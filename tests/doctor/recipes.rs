@@ -39,7 +39,8 @@ fn a_script_is_checked_with_its_lines() {
         "failure  env.failing-word       line 6: NCCL_ALGO=Rign",
         " (conditional, by line 5)\n",
         "warning  env.misread-integer    line 3: NCCL_PXN_DISABLE=true",
-        "warning  env.unknown-name       line 4: NCCL_PNX_LEVEL=2 has no effect: no NCCL that is known here reads this name",
+        "warning  env.unknown-name       line 4: NCCL_PNX_LEVEL=2 has no effect: no NCCL that is \
+         known here reads this name",
         "warning  env.min-above-max      line 9: NCCL_MIN_CTAS=8 is above NCCL_MAX_CTAS=4",
         "unknown  line 8: NCCL_IB_HCA=$HCAS: its value is known only when it runs\n",
         "setting  line 6: NCCL_ALGO=Rign (conditional, by line 5)\n",

@@ -37,8 +37,8 @@ fn deploy_makes_the_objects_and_ties_them_to_the_job() {
     let ended = run(&mut fake.kube(DEPLOY)).expect_code(0);
     assert_eq!(
         ended.stdout,
-        "configmap/pxn-settings made in namespace team-a\nsecret/pxn-token made in namespace team-a\nservice/pxn made in \
-         namespace team-a\njob/pxn made in namespace team-a\n"
+        "configmap/pxn-settings made in namespace team-a\nsecret/pxn-token made in namespace \
+         team-a\nservice/pxn made in namespace team-a\njob/pxn made in namespace team-a\n"
     );
     assert!(
         ended.stderr.contains("pxnbench kube results pxn -n team-a"),
@@ -101,8 +101,9 @@ fn what_was_made_before_a_refusal_is_removed() {
     );
     fake.refuses(
         "create *",
-        "Error from server (Forbidden): error when creating \"STDIN\": secrets \"pxn-token\" is forbidden: exceeded quota: few, \
-         requested: count/secrets=1, used: count/secrets=9, limited: count/secrets=9",
+        "Error from server (Forbidden): error when creating \"STDIN\": secrets \"pxn-token\" is \
+         forbidden: exceeded quota: few, requested: count/secrets=1, used: count/secrets=9, \
+         limited: count/secrets=9",
     );
     fake.always("delete *", &json!({}));
     let ended = run(&mut fake.kube(DEPLOY)).expect_code(8);
@@ -129,23 +130,27 @@ fn what_was_made_before_a_refusal_is_removed() {
 fn a_refusal_has_cause_and_remedy() {
     for (stderr, code, says) in [
         (
-            "Error from server (NotFound): error when creating \"STDIN\": namespaces \"team-a\" not found",
+            "Error from server (NotFound): error when creating \"STDIN\": namespaces \"team-a\" \
+             not found",
             8,
             "Make it with `kubectl create namespace NAME`",
         ),
         (
-            "Error from server (AlreadyExists): error when creating \"STDIN\": configmaps \"pxn-settings\" already exists",
+            "Error from server (AlreadyExists): error when creating \"STDIN\": configmaps \
+             \"pxn-settings\" already exists",
             6,
             "Use another NAME",
         ),
         (
-            "Error from server (Forbidden): error when creating \"STDIN\": configmaps is forbidden: User \"ann\" cannot create \
-             resource \"configmaps\" in API group \"\" in the namespace \"team-a\"",
+            "Error from server (Forbidden): error when creating \"STDIN\": configmaps is \
+             forbidden: User \"ann\" cannot create resource \"configmaps\" in API group \"\" in \
+             the namespace \"team-a\"",
             8,
             "you are not allowed to do that",
         ),
         (
-            "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+            "The connection to the server localhost:8080 was refused - did you specify the right \
+             host or port?",
             8,
             "the cluster does not answer",
         ),
@@ -173,8 +178,9 @@ fn a_cluster_without_the_mpi_operator_is_told_apart() {
     );
     fake.refuses(
         "create *",
-        "error: resource mapping not found for name: \"pxn\" namespace: \"\" from \"STDIN\": no matches for kind \"MPIJob\" in \
-         version \"kubeflow.org/v2beta1\"\nensure CRDs are installed first",
+        "error: resource mapping not found for name: \"pxn\" namespace: \"\" from \"STDIN\": no \
+         matches for kind \"MPIJob\" in version \"kubeflow.org/v2beta1\"\nensure CRDs are \
+         installed first",
     );
     fake.always("delete *", &json!({}));
     let ended = run(&mut fake.kube(&format!("{DEPLOY} --mpi-operator"))).expect_code(8);
@@ -199,7 +205,8 @@ fn warnings_of_the_cluster_and_what_stays_loose_are_said() {
     fake.warns(
         "create *",
         &made("Job", "batch/v1", "pxn", "uid-job"),
-        "Warning: would violate PodSecurity \"restricted:latest\": host namespaces (hostNetwork=true)",
+        "Warning: would violate PodSecurity \"restricted:latest\": host namespaces \
+         (hostNetwork=true)",
     );
     fake.refuses(
         "patch *",
@@ -248,8 +255,8 @@ fn cleanup_removes_what_deploy_made_and_nothing_else() {
     let ended = run(&mut fake.kube("cleanup pxn")).expect_code(0);
     assert_eq!(
         ended.stdout,
-        "job/pxn removed from namespace team-a\nsecret/pxn-token removed from namespace team-a\nservice/pxn removed from \
-         namespace team-a\n"
+        "job/pxn removed from namespace team-a\nsecret/pxn-token removed from namespace \
+         team-a\nservice/pxn removed from namespace team-a\n"
     );
     for stays in ["configmap/pxn-settings stays", "secret/pxn-registry stays"] {
         assert!(ended.stderr.contains(stays), "{}", ended.stderr);
@@ -279,7 +286,8 @@ fn cleanup_says_if_there_is_nothing_or_if_it_has_changed() {
     fake.always("get *", &list(&[]));
     fake.refuses(
         "delete *",
-        "Error from server (Conflict): the UID in the precondition (job-uid) does not match the UID in record (other)",
+        "Error from server (Conflict): the UID in the precondition (job-uid) does not match the \
+         UID in record (other)",
     );
     let ended = run(&mut fake.kube("cleanup pxn")).expect_code(8);
     assert!(

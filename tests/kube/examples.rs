@@ -1,4 +1,5 @@
-//! The manifests in `examples/k8s/` are what the program prints. `UPDATE_GOLDEN=1 cargo test --test kube` rewrites them.
+//! The manifests in `examples/k8s/` are what the program prints.
+//! `UPDATE_GOLDEN=1 cargo test --test kube` rewrites them.
 
 use std::{fs, path::Path};
 
@@ -20,17 +21,19 @@ const EXAMPLES: [Example; 4] = [
     },
     Example {
         file: "rdma-host-network.yaml",
-        arguments: "pxn --image registry.example/pxnbench:0.1 --nodes 4 --gpus 8 --rdma rdma/hca_shared_devices_a --host-network \
-                    --network ib --env NCCL_SOCKET_IFNAME=eth0 -- alltoall -b 1K -e 4G -f 2",
+        arguments: "pxn --image registry.example/pxnbench:0.1 --nodes 4 --gpus 8 --rdma \
+                    rdma/hca_shared_devices_a --host-network --network ib --env \
+                    NCCL_SOCKET_IFNAME=eth0 -- alltoall -b 1K -e 4G -f 2",
     },
     Example {
         file: "kueue.yaml",
-        arguments: "pxn --namespace team-a --image registry.example/pxnbench:0.1 --nodes 8 --gpus 8 --queue gpus --level balanced \
-                    --size 8:1G:4 --time 10m -- all_reduce",
+        arguments: "pxn --namespace team-a --image registry.example/pxnbench:0.1 --nodes 8 --gpus \
+                    8 --queue gpus --level balanced --size 8:1G:4 --time 10m -- all_reduce",
     },
     Example {
         file: "mpi-operator.yaml",
-        arguments: "pxn --mpi-operator --image registry.example/pxnbench-mpi:0.1 --nodes 2 --gpus 8 -- all_reduce -b 8 -e 1G -f 2",
+        arguments: "pxn --mpi-operator --image registry.example/pxnbench-mpi:0.1 --nodes 2 --gpus \
+                    8 -- all_reduce -b 8 -e 1G -f 2",
     },
 ];
 

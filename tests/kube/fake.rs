@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::{common::alone, folder};
 
-/// The program: the first rule whose pattern fits the arguments answers, and is used up unless it is to stay.
+/// The program: the first rule whose pattern fits the arguments answers, and is used up unless it
+/// is to stay.
 const SCRIPT: &str = r#"#!/bin/sh
 here=${0%/bin/kubectl}
 call=$(printf '%s/calls/%03d' "$here" "$(ls "$here/calls" | grep -c args)")

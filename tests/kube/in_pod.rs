@@ -90,7 +90,8 @@ fn a_run_that_does_not_end_with_its_pod_is_killed() {
     assert!(common::send_signal("-STOP", processes[0]));
     assert!(common::send_signal("-TERM", pod.id()));
     let ended = common::ended(pod).expect_code(9);
-    let said = "pxnbench: the ranks of this pod had not ended 15 s after they were asked to, and were killed\n";
+    let said = "pxnbench: the ranks of this pod had not ended 15 s after they were asked to, and \
+                were killed\n";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     let is_left = ended.stdout.ends_with("pxnbench-results end\n");
     assert!(is_left, "{}", ended.stdout);

@@ -18,9 +18,10 @@ fn status(fake: &Fake, code: i32) -> String {
 
 #[test]
 fn a_pod_that_waits_for_gpus_says_so() {
-    let message = "0/5 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 4 \
-                   Insufficient nvidia.com/gpu. preemption: 0/5 nodes are available: 1 Preemption is not helpful for scheduling, \
-                   4 No preemption victims found for incoming pod.";
+    let message = "0/5 nodes are available: 1 node(s) had untolerated taint \
+                   {node-role.kubernetes.io/control-plane: }, 4 Insufficient nvidia.com/gpu. \
+                   preemption: 0/5 nodes are available: 1 Preemption is not helpful for \
+                   scheduling, 4 No preemption victims found for incoming pod.";
     let fake = cluster(
         &json!([]),
         &[pod(0, &running()), pod(1, &unschedulable(message))],
@@ -55,7 +56,8 @@ fn each_reason_has_a_cause_and_a_remedy() {
     let start = ended(
         128,
         "StartError",
-        "failed to create containerd task: exec: \"pxnbench\": executable file not found in $PATH: unknown",
+        "failed to create containerd task: exec: \"pxnbench\": executable file not found in \
+         $PATH: unknown",
     );
     for (pods, code, cause, remedy) in [
         (
@@ -131,8 +133,9 @@ fn each_reason_has_a_cause_and_a_remedy() {
 
 #[test]
 fn a_quota_that_keeps_pods_from_being_made_is_found_in_the_events() {
-    let message = "Error creating: pods \"pxn-0-x\" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, \
-                   used: requests.nvidia.com/gpu=16, limited: requests.nvidia.com/gpu=16";
+    let message = "Error creating: pods \"pxn-0-x\" is forbidden: exceeded quota: gpus, \
+                   requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=16, \
+                   limited: requests.nvidia.com/gpu=16";
     let events = [
         event("Job", "pxn", "FailedCreate", message),
         event("Pod", "another-0", "Failed", "ImagePullBackOff"),
@@ -154,8 +157,9 @@ fn a_quota_that_keeps_pods_from_being_made_is_found_in_the_events() {
 
 #[test]
 fn a_profile_that_keeps_pods_out_is_found_in_the_events() {
-    let message = "Error creating: pods \"pxn-0-x\" is forbidden: violates PodSecurity \"restricted:latest\": unrestricted \
-                   capabilities (container \"ranks\" must not include \"IPC_LOCK\" in securityContext.capabilities.add)";
+    let message = "Error creating: pods \"pxn-0-x\" is forbidden: violates PodSecurity \
+                   \"restricted:latest\": unrestricted capabilities (container \"ranks\" must not \
+                   include \"IPC_LOCK\" in securityContext.capabilities.add)";
     let events = [event("Job", "pxn", "FailedCreate", message)];
     let text = status(&cluster(&json!([]), &[], &events), 0);
     assert!(

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The files that each file imports.
 pub(crate) type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Returns circles such that each file in any circle is in one of them, as `a.rs → b.rs → a.rs`; the shortest first.
+/// Returns circles such that each file in any circle is in one of them, as `a.rs → b.rs → a.rs`;
+/// the shortest first.
 pub(crate) fn circles(graph: &Graph) -> Vec<String> {
     let shortest: BTreeSet<Vec<&str>> = graph
         .keys()
@@ -50,7 +51,8 @@ fn shortest_circle<'a>(graph: &Graph<'a>, start: &'a str) -> Option<Vec<&'a str>
     None
 }
 
-/// Turns a circle so that it starts at the name that comes first: two readings of one circle become equal.
+/// Turns a circle so that it starts at the name that comes first: two readings of one circle become
+/// equal.
 fn from_its_first_name(mut circle: Vec<&str>) -> Vec<&str> {
     let first = (0..circle.len()).min_by_key(|at| circle[*at]);
     circle.rotate_left(first.unwrap_or_default());

@@ -1,4 +1,5 @@
-//! What each source file imports from the other files of the crate: by `use`, and by paths in its code.
+//! What each source file imports from the other files of the crate: by `use`, and by paths in its
+//! code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,8 +143,9 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Returns the paths that lead to a file of the crate. A `use` of a whole module is none, for the paths that begin
-    /// with its name are; that of a parent included, it may be there for a sibling's sake.
+    /// Returns the paths that lead to a file of the crate. A `use` of a whole module is none, for
+    /// the paths that begin with its name are; that of a parent included, it may be there for a
+    /// sibling's sake.
     fn references(&self, files: &BTreeMap<ModulePath, &str>) -> Vec<Reference> {
         let mut names = self.child_modules(files);
         let mut found = Vec::new();
@@ -279,7 +281,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Returns the path that `path` means at token `at`, from the root of the crate; `None` if it leads to another crate.
+    /// Returns the path that `path` means at token `at`, from the root of the crate; `None` if it
+    /// leads to another crate.
     fn absolute(&self, path: &[&str], at: usize, names: &Names) -> Option<ModulePath> {
         let mut module = self.tokens[at].module.clone();
         let mut rest = path;
@@ -355,7 +358,8 @@ fn test_code(texts: &[&str]) -> Vec<bool> {
     in_tests
 }
 
-/// Returns the number of tokens of the item at the start of `texts`, which ends at a semicolon or a closing brace.
+/// Returns the number of tokens of the item at the start of `texts`, which ends at a semicolon or a
+/// closing brace.
 fn item_length(texts: &[&str]) -> usize {
     let is_use = texts.iter().find(|text| **text == "use" || **text == "{") == Some(&"use");
     let mut depth = 0;

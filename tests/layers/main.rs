@@ -1,5 +1,5 @@
-//! Imports point down, and never sideways. This file has the layers; those that readers see, in `src/lib.rs` and
-//! `docs/ARCHITECTURE.md`, are compared with it.
+//! Imports point down, and never sideways. This file has the layers; those that readers see, in
+//! `src/lib.rs` and `docs/ARCHITECTURE.md`, are compared with it.
 
 mod circles;
 mod imports;
@@ -35,7 +35,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("libloading", &["native/"]),
     ("object::", &["native/"]),
     ("set_var(", &["main.rs"]),
-    // The wall clock may be set at any time, and `chrono` ends the program before 1970: `record::now` is for times of the day.
+    // The wall clock may be set at any time, and `chrono` ends the program before 1970:
+    // `record::now` is for times of the day.
     (
         "SystemTime::now(",
         &[
@@ -96,11 +97,12 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The folder below `cmd/` that subcommands may share: arguments. Otherwise no subcommand imports another.
+/// The folder below `cmd/` that subcommands may share: arguments. Otherwise no subcommand imports
+/// another.
 const SHARED_BY_SUBCOMMANDS: &str = "cmd/args/";
 
-/// The files below `cmd/` that name all subcommands, or read whole command lines. A subcommand that imports one of them is in a
-/// circle with it.
+/// The files below `cmd/` that name all subcommands, or read whole command lines. A subcommand that
+/// imports one of them is in a circle with it.
 const ABOVE_SUBCOMMANDS: [&str; 4] = ["mod", "cli", "usage_error", "ranks_arguments"];
 
 /// Returns path below `src/` and text of the source files under `folder`.
@@ -186,7 +188,8 @@ fn subcommand(file: &str) -> Option<&str> {
     (!ABOVE_SUBCOMMANDS.contains(&name)).then_some(name)
 }
 
-/// Returns importer and imported of the imports that are in the program, not in its unit tests only.
+/// Returns importer and imported of the imports that are in the program, not in its unit tests
+/// only.
 fn pairs(imports: &[Import]) -> BTreeSet<(&str, &str)> {
     let in_program = imports.iter().filter(|import| !import.in_tests);
     in_program
@@ -275,7 +278,8 @@ fn no_files_import_each_other_in_a_circle() {
     let all = pairs(&imports);
     let upward = of_a_parent(&all);
     eprintln!(
-        "{} files, {} imports, {} circles, {} imports of a parent's file, {} between subcommands, {} against the layers",
+        "{} files, {} imports, {} circles, {} imports of a parent's file, {} between subcommands, \
+         {} against the layers",
         sources.len(),
         all.len(),
         circles(&graph(&all)).len(),

@@ -1,7 +1,7 @@
 //! Rust source text cut into the pieces that tell what a file imports.
 
-/// Returns the words of `source`, `::`, and every other character as a token of its own. Comments, spaces, lifetimes, and
-/// what stands between quotes are left out.
+/// Returns the words of `source`, `::`, and every other character as a token of its own. Comments,
+/// spaces, lifetimes, and what stands between quotes are left out.
 pub(crate) fn tokens(source: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -66,7 +66,8 @@ fn character_or_lifetime(text: &str) -> usize {
     }
 }
 
-/// Returns the length of the string literal at the start of `text`, prefix included; 0 if there is none.
+/// Returns the length of the string literal at the start of `text`, prefix included; 0 if there is
+/// none.
 fn string(text: &str) -> usize {
     let prefix = ["br", "cr", "b", "c", "r", ""].into_iter().find(|prefix| {
         text.strip_prefix(prefix).is_some_and(|rest| {

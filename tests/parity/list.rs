@@ -18,7 +18,8 @@ struct Parity {
 const PARITY: &[Parity] = &[
     Parity {
         flag: "-t, --nthreads",
-        differs: "`# Out of bounds values` counts processes with wrong data; nccl-tests counts threads",
+        differs: "`# Out of bounds values` counts processes with wrong data; nccl-tests counts \
+                  threads",
         shown_by: GpuCheck("two threads"),
     },
     Parity {
@@ -33,8 +34,9 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-e, --maxbytes",
-        differs: "reduced to what is free on the GPU with the least free memory; nccl-tests reduces it to a fraction of the total. \
-                  A single size that does not fit is an error (exit code 5)",
+        differs: "reduced to what is free on the GPU with the least free memory; nccl-tests \
+                  reduces it to a fraction of the total. A single size that does not fit is an \
+                  error (exit code 5)",
         shown_by: Test("a_size_that_does_not_fit_is_said_in_every_output"),
     },
     Parity {
@@ -49,13 +51,15 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-n, --iters",
-        differs: "anything but a number is refused; nccl-tests reads it as 0. 0 checks without timing: times and bandwidths are \
-                  0.00, and `# Nothing was timed` is printed above the totals; nccl-tests prints a time of `inf`",
+        differs: "anything but a number is refused; nccl-tests reads it as 0. 0 checks without \
+                  timing: times and bandwidths are 0.00, and `# Nothing was timed` is printed \
+                  above the totals; nccl-tests prints a time of `inf`",
         shown_by: Test("no_iterations_check_the_data_without_timing"),
     },
     Parity {
         flag: "-m, --agg_iters",
-        differs: "refused with `-z 1` and `-z 2`, which would wait inside an open group. On host memory, one operation after another",
+        differs: "refused with `-z 1` and `-z 2`, which would wait inside an open group. On host \
+                  memory, one operation after another",
         shown_by: GpuCheck("operations in groups"),
     },
     Parity {
@@ -80,12 +84,14 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-o, --op",
-        differs: "an unknown one is refused; nccl-tests uses sum. sendrecv is not repeated for each reduction",
+        differs: "an unknown one is refused; nccl-tests uses sum. sendrecv is not repeated for \
+                  each reduction",
         shown_by: GpuCheck("all types and operations"),
     },
     Parity {
         flag: "-d, --datatype",
-        differs: "an unknown one is refused; nccl-tests uses float. Comma-separated lists are accepted",
+        differs: "an unknown one is refused; nccl-tests uses float. Comma-separated lists are \
+                  accepted",
         shown_by: GpuCheck("all types and operations"),
     },
     Parity {
@@ -125,8 +131,8 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-J, --output_file",
-        differs: "any file name; if the folder is missing, nothing is written and `# skipping json output` is printed, as in \
-                  nccl-tests; see below",
+        differs: "any file name; if the folder is missing, nothing is written and `# skipping \
+                  json output` is printed, as in nccl-tests; see below",
         shown_by: Test("json_has_the_keys_of_nccl_tests"),
     },
     Parity {
@@ -176,8 +182,9 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-U, --tuning (2.20)",
-        differs: "three columns at the end of a row: algo, proto, nchannels. They come from a process that runs each case once \
-                  beforehand and logs TUNING; what its log does not show is `N/A`. With several communicators it is refused",
+        differs: "three columns at the end of a row: algo, proto, nchannels. They come from a \
+                  process that runs each case once beforehand and logs TUNING; what its log does \
+                  not show is `N/A`. With several communicators it is refused",
         shown_by: Test("tuning_columns_say_how_nccl_ran_each_case"),
     },
     Parity {
@@ -187,7 +194,9 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "NCCL_TESTS_SPLIT",
-        differs: "CSV and JSON have a row per communicator, and the mean busbw is over those rows; rows of the table are means over all ranks, as in nccl-tests. An invalid value is refused; nccl-tests then uses one communicator",
+        differs: "CSV and JSON have a row per communicator, and the mean busbw is over those \
+                  rows; rows of the table are means over all ranks, as in nccl-tests. An invalid \
+                  value is refused; nccl-tests then uses one communicator",
         shown_by: Test("each_communicator_has_its_own_rows"),
     },
     Parity {

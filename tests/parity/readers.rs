@@ -8,8 +8,8 @@ use crate::{
     folder, links,
 };
 
-/// Returns the words after `# nccl-tests version` if the line has the form of nccl-tests 2.20: version, something in
-/// parentheses, and two numbers.
+/// Returns the words after `# nccl-tests version` if the line has the form of nccl-tests 2.20:
+/// version, something in parentheses, and two numbers.
 fn version_line(text: &str) -> Option<(String, String, u32, u32)> {
     let line = text.lines().next()?.strip_prefix("# nccl-tests version ")?;
     let (version, rest) = line.split_once(" (")?;

@@ -85,7 +85,8 @@ fn parsers_that_people_use_read_the_table() {
     assert_eq!(by_header.len(), 4);
     assert_eq!(by_header, by_columns, "{}", ended.stdout);
     assert!(by_header.iter().all(|row| row.time > 0.0));
-    // `# Avg bus bandwidth    : 12.3 `: the last field, and the sixth of those that whitespace parts.
+    // `# Avg bus bandwidth    : 12.3 `: the last field, and the sixth of those that whitespace
+    // parts.
     let line = ended
         .stdout
         .lines()
@@ -130,7 +131,8 @@ struct Row {
     wrong: u64,
 }
 
-/// Finds the line of names by its words, and counts columns from the end of a row: some programs leave a cell empty.
+/// Finds the line of names by its words, and counts columns from the end of a row: some programs
+/// leave a cell empty.
 fn by_header_names(text: &str) -> Vec<Row> {
     let lines: Vec<&str> = text.lines().collect();
     let at = lines

@@ -1,4 +1,5 @@
-//! Who failed first: what a job says and records when one of its ranks is killed, never comes, or runs something else.
+//! Who failed first: what a job says and records when one of its ranks is killed, never comes, or
+//! runs something else.
 
 use std::{
     fs,
@@ -35,7 +36,8 @@ fn wait_for_rows(folder: &Path) {
     wait_until("a few rows", || lines() > 3);
 }
 
-/// Runs 4 ranks, kills rank `victim` once there are rows, and returns its process id and how the job ended.
+/// Runs 4 ranks, kills rank `victim` once there are rows, and returns its process id and how the
+/// job ended.
 fn kill_one_of_four(folder: &Path, victim: u32) -> (u32, Ended) {
     let marker = folder.join("run").display().to_string();
     let line = ENDLESS.replace("--out run", &format!("--out {marker}"));
@@ -121,7 +123,8 @@ fn a_run_that_ends_well_or_is_asked_to_stop_leaves_no_note() {
     let mut command = mpirun(3, folder.path());
     command
         .env("TMPDIR", folder.path())
-        // On a busy machine ranks need longer than the second that mpirun leaves them to end by themselves.
+        // On a busy machine ranks need longer than the second that mpirun leaves them to end by
+        // themselves.
         .env("OMPI_MCA_odls_base_sigkill_timeout", "5")
         .args(words(ENDLESS));
     let child = start(&mut command);
@@ -163,7 +166,8 @@ fn a_rank_that_never_reaches_mpi_is_named() {
     let ended = run(&mut command).expect_code(4);
     let host = pxnbench::world::placement::host_name();
     let says = format!(
-        "MPI_Init did not end within 3 s: it waits for rank 2 on {host}, which has not reached MPI_Init"
+        "MPI_Init did not end within 3 s: it waits for rank 2 on {host}, which has not reached \
+         MPI_Init"
     );
     assert!(ended.stderr.contains(&says), "{}", ended.stderr);
     assert!(
@@ -190,7 +194,8 @@ fn a_rank_that_mpi_waits_for_is_named_soon() {
     let mut child = command.spawn().expect("started");
     let text = || fs::read_to_string(&said).unwrap_or_default();
     common::wait_until("the sentence", || text().contains("The job ends"));
-    // By then the other rank has waited as long. Once mpirun ends them, one may see the other end, and say so.
+    // By then the other rank has waited as long. Once mpirun ends them, one may see the other end,
+    // and say so.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let text = text();
     assert!(send_signal("-TERM", child.id()));
@@ -222,7 +227,8 @@ fn ranks_of_different_programs_are_named() {
     let ended = run(&mut command).expect_code(6);
     let host = pxnbench::world::placement::host_name();
     let says = format!(
-        "rank 1 on {host} runs pxnbench doctor, and rank 0 on {host} runs a sweep. Start the same program on all ranks"
+        "rank 1 on {host} runs pxnbench doctor, and rank 0 on {host} runs a sweep. Start the same \
+         program on all ranks"
     );
     assert!(ended.stderr.contains(&says), "{}", ended.stderr);
 }

@@ -10,7 +10,8 @@ use crate::{
     folder,
 };
 
-/// Starts a long sweep under mpirun on `ranks` ranks and waits until its CSV has a few rows. The table is in the file `table`.
+/// Starts a long sweep under mpirun on `ranks` ranks and waits until its CSV has a few rows. The
+/// table is in the file `table`.
 pub(crate) fn long_sweep(
     ranks: u32,
     folder: &std::path::Path,

@@ -1,4 +1,5 @@
-//! Guard zones on host memory: an MPI that writes beside the buffers, or into what it only may read, is found out.
+//! Guard zones on host memory: an MPI that writes beside the buffers, or into what it only may
+//! read, is found out.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +30,8 @@ pub(crate) fn faulty_mpi(folder: &Path) -> PathBuf {
     library
 }
 
-/// A sweep over all collectives and roots on four ranks, the second of which has an MPI with that fault.
+/// A sweep over all collectives and roots on four ranks, the second of which has an MPI with that
+/// fault.
 fn faulty_sweep(folder: &Path, library: &Path, fault: &str) -> Vec<CsvCells> {
     let preload = format!("LD_PRELOAD={}", library.display());
     let mut command = launcher(folder);
@@ -165,7 +167,8 @@ fn a_deliberate_fault_beside_a_buffer_or_in_the_send_buffer_is_found_once() {
         assert_eq!(rows[0]["wrong"], "1");
         let table = "# Out of bounds values : 1 FAILED\n";
         assert!(ended.stdout.contains(table), "{}", ended.stdout);
-        let verdict = "pxnbench: wrong data in 1 case, with changes outside the receive buffer in 1: the notes say where";
+        let verdict = "pxnbench: wrong data in 1 case, with changes outside the receive buffer in \
+                       1: the notes say where";
         let case = format!("pxnbench: alltoall 512 float out of place: {note}");
         let sentences = ended.sentences();
         assert!(sentences.contains(&&case[..]), "{sentences:?}");

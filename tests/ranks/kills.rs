@@ -1,5 +1,6 @@
-//! `kill -9` of any process at any moment: the CSV is valid, has every case that the table had shown, and `--resume`
-//! completes it. `PXNBENCH_KILLS` sets how many runs are killed, 12 by default.
+//! `kill -9` of any process at any moment: the CSV is valid, has every case that the table had
+//! shown, and `--resume` completes it. `PXNBENCH_KILLS` sets how many runs are killed, 12 by
+//! default.
 
 use std::{
     collections::BTreeMap,
@@ -74,8 +75,8 @@ fn random_time(limit: Duration) -> Duration {
     limit.mul_f64((random() % 1_000_000) as f64 / 1e6)
 }
 
-/// Runs the command up to a random moment within `limit`, and kills one of its processes there. Returns what its table
-/// had shown.
+/// Runs the command up to a random moment within `limit`, and kills one of its processes there.
+/// Returns what its table had shown.
 fn killed(start: Start, folder: &Path, resumes: bool, limit: Duration) -> String {
     let table = folder.join("table");
     let mut command = start.command(folder);
@@ -121,7 +122,8 @@ fn reap(child: &mut Child, folder: &Path) {
     wait_until("no process is left", || processes_with(&name).is_empty());
 }
 
-/// Returns how many rows there are of each case. The reader refuses rows that are not as long as the header.
+/// Returns how many rows there are of each case. The reader refuses rows that are not as long as
+/// the header.
 fn cases(path: &Path) -> BTreeMap<[String; 3], usize> {
     let keys = ["collective", "size_bytes", "in_place"];
     let mut cases = BTreeMap::new();

@@ -60,7 +60,8 @@ fn ranks_with_other_arguments_are_refused() {
     let ended = run(command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2"])).expect_code(6);
     let host = pxnbench::world::placement::host_name();
     let says = format!(
-        "rank 0 on {host} and rank 1 on {host} were started with different arguments (`-d int32` and nothing). Start all ranks"
+        "rank 0 on {host} and rank 1 on {host} were started with different arguments (`-d int32` \
+         and nothing). Start all ranks"
     );
     assert!(ended.stderr.contains(&says), "{}", ended.stderr);
 }
@@ -149,7 +150,8 @@ fn ranks_do_not_outlive_the_launch() {
     });
 }
 
-/// A launch of two ranks on this machine by an mpirun that does what `script` says in place of starting them.
+/// A launch of two ranks on this machine by an mpirun that does what `script` says in place of
+/// starting them.
 fn by_mpirun_that(script: &str, folder: &Path) -> Command {
     let bin = folder.join("bin");
     fs::create_dir(&bin).expect("made");

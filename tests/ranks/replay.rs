@@ -10,7 +10,8 @@ use std::{
 
 use crate::common::{self, csv, has_mpi, json, mpirun, run};
 
-/// A workload with two buckets of gradients. The backward pass can hide the reduction of the first one only.
+/// A workload with two buckets of gradients. The backward pass can hide the reduction of the first
+/// one only.
 const TWO_BUCKETS: &str = r#"
 name = "two-buckets"
 about = "Gradients of a small model."
@@ -218,7 +219,8 @@ fn copies_are_communication_and_are_told_from_collectives() {
     }
     let folder = super::folder();
     let ended = run(&mut replay(2, folder.path(), COPIES)).expect_code(0);
-    let head = "# Per step and rank: 0.300 ms of computation, 1 collective of 0.262 MB in 1 communicator, 7 copies of 0.524 MB\n";
+    let head = "# Per step and rank: 0.300 ms of computation, 1 collective of 0.262 MB in 1 \
+                communicator, 7 copies of 0.524 MB\n";
     assert!(ended.stdout.contains(head), "{}", ended.stdout);
     let summary = json(&folder.path().join("out/replay.json"));
     let parts = &summary["communication"];
@@ -264,7 +266,8 @@ fn ranks_with_different_workloads_are_told_so() {
     let other = TWO_BUCKETS.replace("256K", "128K");
     fs::write(folder.path().join("other.toml"), other).expect("writable");
     fs::write(folder.path().join("step.toml"), TWO_BUCKETS).expect("writable");
-    let script = "exec \"$0\" replay $([ $OMPI_COMM_WORLD_RANK$PMI_RANK = 0 ] && echo step.toml || echo other.toml) --backend host";
+    let script = "exec \"$0\" replay $([ $OMPI_COMM_WORLD_RANK$PMI_RANK = 0 ] && echo step.toml \
+                  || echo other.toml) --backend host";
     let mut command = common::launcher(folder.path());
     command.args(["-np", "2", "sh", "-c", script, common::BINARY]);
     let ended = run(&mut command).expect_code(6);
@@ -355,8 +358,8 @@ fn a_replay_writes_through_no_link_in_its_folder() {
     assert_eq!(csv(&out.join("steps.csv")).len(), 4);
 }
 
-/// The first replay has so many blocks that it runs until it is stopped. A second one in its folder is refused; when the folder is moved
-/// away, the first one makes it again.
+/// The first replay has so many blocks that it runs until it is stopped. A second one in its folder
+/// is refused; when the folder is moved away, the first one makes it again.
 #[test]
 fn a_running_replay_locks_its_folder_restores_it_and_keeps_whole_blocks_when_stopped() {
     let folder = super::folder();
@@ -480,7 +483,8 @@ fn more_steps_than_times_are_kept_for_are_refused() {
         command.args(["replay", "step.toml", "--backend", "host"]);
         command.args([option, "4294967295"]);
         let ended = run(&mut command).expect_code(6);
-        let said = "4294967295 steps of 3 operations are more than the 2000000 operations that a block may have in a mode";
+        let said = "4294967295 steps of 3 operations are more than the 2000000 operations that a \
+                    block may have in a mode";
         assert!(ended.stderr.contains(said), "{}", ended.stderr);
     }
 }

@@ -59,7 +59,10 @@ fn a_write_that_takes_most_of_the_limit_is_said_once_and_the_run_goes_on() {
         .collect();
     assert_eq!(said.len(), 1, "{}", ended.stderr);
     assert!(
-        said[0].contains("and a write of more than 10.0 s ends the run. Write to a faster disk, or raise --timeout"),
+        said[0].contains(
+            "and a write of more than 10.0 s ends the run. Write to a faster disk, or raise \
+             --timeout"
+        ),
         "{}",
         said[0]
     );

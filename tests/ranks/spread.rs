@@ -198,7 +198,8 @@ fn a_precision_repeats_each_size_until_its_mean_is_known() {
         let blocks = number(row, "blocks");
         assert!(blocks >= 10.0, "{row:?}");
         assert_eq!(number(row, "iters"), 2.0 * blocks);
-        // On a loaded machine a single pause can keep a mean from being known that well. Then the row says so.
+        // On a loaded machine a single pause can keep a mean from being known that well. Then the
+        // row says so.
         if number(row, "precision_pct") <= 90.0 {
             assert_eq!(row["note"], "", "{row:?}");
         } else {

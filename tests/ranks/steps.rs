@@ -127,7 +127,8 @@ fn rank_of_a_wrong_sum() {
                 found.push(backend.verify(*communicator, case, 7)?);
             }
         }
-        // Rank 1 adds a wrong element out of place. It is in the first row and in the second column.
+        // Rank 1 adds a wrong element out of place. It is in the first row and in the second
+        // column.
         let in_row = u64::from(world.rank() < 2);
         let in_column = u64::from(world.rank() % 2 == 1);
         assert_eq!(found, [in_row, 0, in_column, 0, 1, 0]);
@@ -158,8 +159,8 @@ fn rank_of_a_refused_step() {
         let error = opened(&step, world).err().expect("a refusal");
         assert_eq!(
             error.to_string(),
-            "the operation hypercube (hypercube 16K float out of place) cannot run on host memory: a hypercube has rounds, \
-             which MPI cannot run while a rank computes"
+            "the operation hypercube (hypercube 16K float out of place) cannot run on host \
+             memory: a hypercube has rounds, which MPI cannot run while a rank computes"
         );
         Ok(())
     });

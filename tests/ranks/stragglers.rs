@@ -7,7 +7,8 @@ use super::{
     folder,
 };
 
-/// Sizes at which a delay of milliseconds is much longer than anything that a loaded machine does to most operations.
+/// Sizes at which a delay of milliseconds is much longer than anything that a loaded machine does
+/// to most operations.
 const SWEEP: [&str; 11] = [
     "all_reduce",
     "-b",

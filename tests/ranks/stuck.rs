@@ -1,5 +1,6 @@
-//! A rank that is stuck is named, whichever it is; one that is slow is not. The files are in memory: the
-//! disk of a busy machine can take longer than the limits of these tests, and would be what is said.
+//! A rank that is stuck is named, whichever it is; one that is slow is not. The files are in
+//! memory: the disk of a busy machine can take longer than the limits of these tests, and would be
+//! what is said.
 
 use std::{
     fs,
@@ -132,7 +133,8 @@ fn what_the_threads_of_all_ranks_do_is_written_down_with_stacks() {
     assert!(sentence.contains(&named), "{sentence}");
     // The rank that is named first, the one that speaks last.
     let files = format!(
-        ". What the threads on {} did is in {marker}: stacks-1.txt, stacks-2.txt, stacks-3.txt, stacks-0.txt",
+        ". What the threads on {} did is in {marker}: stacks-1.txt, stacks-2.txt, stacks-3.txt, \
+         stacks-0.txt",
         host_name()
     );
     assert!(sentence.ends_with(&files), "{sentence}");

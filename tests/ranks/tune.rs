@@ -1,4 +1,5 @@
-//! Training steps with several settings: `pxnbench experiment … replay`, `compare`, and `replay --tune`.
+//! Training steps with several settings: `pxnbench experiment … replay`, `compare`, and
+//! `replay --tune`.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,8 @@ use std::{
 
 use crate::common::{self, alone, csv, has_mpi, json, preload, run, run_within};
 
-/// A step whose time depends on the number of its buckets only: no computation, and hardly any data.
+/// A step whose time depends on the number of its buckets only: no computation, and hardly any
+/// data.
 const TINY: [&str; 13] = [
     "ddp-resnet50",
     "--backend",
@@ -34,8 +36,9 @@ const TWO_RANKS: [&str; 2] = ["--start", "mpirun -np 2"];
 /// How long a command with many steps may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Returns a command in `folder` whose ranks take 30 ms for each all_reduce, so that a step with one bucket of 1000 MiB is the fastest, one
-/// with 4 buckets of 25 MiB slower, and one with 9 of 10 MiB the slowest, however busy the machine is. `None` without MPI or a compiler.
+/// Returns a command in `folder` whose ranks take 30 ms for each all_reduce, so that a step with
+/// one bucket of 1000 MiB is the fastest, one with 4 buckets of 25 MiB slower, and one with 9 of 10
+/// MiB the slowest, however busy the machine is. `None` without MPI or a compiler.
 fn with_slow_all_reduce(folder: &Path) -> Option<Command> {
     if !has_mpi() {
         return None;
@@ -103,7 +106,8 @@ fn the_candidate_with_the_fewest_buckets_is_recommended() {
     assert!(compared.stdout.contains(said), "{}", compared.stdout);
 }
 
-/// The times are made up, by bucket size and with a small spread, so that nothing depends on this machine.
+/// The times are made up, by bucket size and with a small spread, so that nothing depends on this
+/// machine.
 #[test]
 fn the_slowest_candidate_is_eliminated_and_equally_fast_ones_stay_until_the_end() {
     let folder = super::folder();
@@ -155,7 +159,8 @@ fn if_nothing_is_faster_the_default_is_kept() {
     command.args(["replay", "--tune", "--out", "t", "--bucket-mb", "10"]);
     command.args(["--blocks", "4"]).args(TWO_RANKS).args(TINY);
     let ended = run_within(&mut command, LIMIT).expect_code(0);
-    let said = "# No candidate is shown to be faster than the default, buckets of 25 MiB, whose step takes ";
+    let said = "# No candidate is shown to be faster than the default, buckets of 25 MiB, whose \
+                step takes ";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
     let recommended = candidates(&folder.path().join("t"))
         .into_values()
@@ -258,7 +263,8 @@ fn a_signal_keeps_what_was_measured() {
     assert!(end.contains("stopped"), "{end}");
 }
 
-/// A program that runs two whole blocks below `t`, and makes the next step go on as `script` does, once.
+/// A program that runs two whole blocks below `t`, and makes the next step go on as `script` does,
+/// once.
 fn stuck_in_the_third_block(folder: &Path, script: &str) {
     let begins = "[ -e began ] || case $(ls t) in *B-2*|*again-2*)";
     let script = format!("#!/bin/sh\n{begins} {script};; esac\nexec \"$@\"\n");
@@ -280,14 +286,16 @@ fn a_step_that_does_not_listen_does_not_hold_a_tuning() {
     let folder = super::folder();
     let marker = folder.path().join("goes-on").display().to_string();
     let script = format!(
-        "exec sh -c 'trap \"\" TERM; touch began; for i in $(seq 1000); do sleep 0.1; done' {marker}"
+        "exec sh -c 'trap \"\" TERM; touch began; for i in $(seq 1000); do sleep 0.1; done' \
+         {marker}"
     );
     stuck_in_the_third_block(folder.path(), &script);
     let mut command = alone(folder.path());
     command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
     command.args(["--bucket-mb", "10"]).args(TINY);
     let ended = interrupted(&mut command, folder.path(), "-INT").expect_code(9);
-    let said = "ended with exit code 9: it had not ended 20 s after it was asked to, and was killed. Its output is in t/";
+    let said = "ended with exit code 9: it had not ended 20 s after it was asked to, and was \
+                killed. Its output is in t/";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     for candidate in candidates(&folder.path().join("t")).into_values() {
         assert_eq!(candidate["blocks"], "2", "{}", ended.stderr);
@@ -303,7 +311,8 @@ fn a_first_step_that_goes_on_when_the_time_is_over_is_ended() {
     command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
     command.args(["--budget", "1ms"]).args(TINY);
     let ended = run(&mut command).expect_code(4);
-    let said = "the first step failed: it had not ended 30 s after the time was over, and was ended. No time was left for the other steps";
+    let said = "the first step failed: it had not ended 30 s after the time was over, and was \
+                ended. No time was left for the other steps";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     assert!(ended.took >= Duration::from_secs(30), "{:?}", ended.took);
 }
@@ -350,13 +359,15 @@ fn what_is_not_there_is_not_continued() {
         let mut command = alone(folder.path());
         command.args(words.split(' ')).args(TINY);
         let ended = run(&mut command).expect_code(6);
-        let said = "--resume finds no experiment: there is no absent/experiment.json. Name its folder with --out, or leave out --resume\n";
+        let said = "--resume finds no experiment: there is no absent/experiment.json. Name its \
+                    folder with --out, or leave out --resume\n";
         assert!(ended.stderr.contains(said), "{}", ended.stderr);
         assert!(!folder.path().join("absent").exists());
     }
 }
 
-/// Returns the command of a tuning of two blocks in `folder`, in a Slurm job that was started again if `is_restarted`.
+/// Returns the command of a tuning of two blocks in `folder`, in a Slurm job that was started again
+/// if `is_restarted`.
 fn in_a_job(folder: &Path, is_restarted: bool) -> Command {
     let mut command = alone(folder);
     command.env("SLURM_JOB_ID", "77");
@@ -426,7 +437,8 @@ fn what_is_found_is_printed_even_if_its_files_cannot_be_written() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 
     let second = run(&mut in_a_job(folder.path(), false)).expect_code(6);
-    let said = "already has an experiment (experiment.json). Name another folder with --out, or continue it with --resume\n";
+    let said = "already has an experiment (experiment.json). Name another folder with --out, or \
+                continue it with --resume\n";
     assert!(second.stderr.contains(said), "{}", second.stderr);
 }
 

@@ -1,4 +1,5 @@
-//! What a job does whose output nobody reads: it ends at its deadline, says what is not read, and keeps its results.
+//! What a job does whose output nobody reads: it ends at its deadline, says what is not read, and
+//! keeps its results.
 
 use std::{
     fs::File,
@@ -73,7 +74,8 @@ fn wait_for_rows(folder: &Path) {
     common::wait_until("a few rows", || lines() > 5);
 }
 
-/// The job has ended within a deadline of seconds and ten more. Starting and ending mpirun on a busy machine takes its time too.
+/// The job has ended within a deadline of seconds and ten more. Starting and ending mpirun on a
+/// busy machine takes its time too.
 fn assert_in_time(ended: &Ended) {
     assert!(ended.took < Duration::from_secs(40), "{:?}", ended.took);
 }

@@ -9,7 +9,8 @@ use crate::{
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "Wrong data",
-    introduction: "Each wrong case is in the table and in the files; the run goes on with the next case, and says at the end how many there were.",
+    introduction: "Each wrong case is in the table and in the files; the run goes on with the \
+                   next case, and says at the end how many there were.",
     rows: ROWS,
 };
 
@@ -57,7 +58,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "MPI writes before or after the receive buffer",
-        seen: "`rank …: … the … changed, the first at …`, and `with changes outside the receive buffer in …: the notes say where`",
+        seen: "`rank …: … the … changed, the first at …`, and `with changes outside the receive \
+               buffer in …: the notes say where`",
         exit: Exit::Code(Code::WrongData),
         ends: "with the sweep",
         kept: "all cases, marked `wrong`",
@@ -97,7 +99,8 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
-        fault: "real GPUs: a byte beside each buffer, and an element of the send buffer, are changed",
+        fault: "real GPUs: a byte beside each buffer, and an element of the send buffer, are \
+                changed",
         seen: "`rank …: … the … changed, the first at …`",
         exit: Exit::Code(Code::WrongData),
         ends: "with the sweep",

@@ -6,7 +6,8 @@ use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "Ranks whose GPU, NCCL or start fails",
-    introduction: "The rank that fails says what failed, aborts the job, and is in `run.json` as `end.failed`. One process says it once.",
+    introduction: "The rank that fails says what failed, aborts the job, and is in `run.json` as \
+                   `end.failed`. One process says it once.",
     rows: ROWS,
 };
 
@@ -154,7 +155,8 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
-        fault: "a GPU or NCCL fails, and NVIDIA's driver has reported an error of the GPU (Xid, ECC)",
+        fault: "a GPU or NCCL fails, and NVIDIA's driver has reported an error of the GPU (Xid, \
+                ECC)",
         seen: "the sentence ends with the line: `the kernel log of this node has …`",
         exit: Exit::Unchanged,
         ends: "as without it",
@@ -229,7 +231,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`replay --tune`: a candidate that fails",
-        seen: "`… ended with exit code …: …. Its output is in …`; after the second time it is run no more",
+        seen: "`… ended with exit code …: …. Its output is in …`; after the second time it is run \
+               no more",
         exit: Exit::Code(Code::Nccl),
         ends: "with the tuning",
         kept: "all other candidates, judged",
@@ -259,7 +262,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "jobs of a rehearsal fail",
-        seen: "`the rehearsal of … at level … on topology … failed: …`, with what the files of that job say",
+        seen: "`the rehearsal of … at level … on topology … failed: …`, with what the files of \
+               that job say",
         exit: Exit::Code(Code::Nccl),
         ends: "with the rehearsal, or with the third job that fails",
         kept: "the table of the other jobs, logs and counters of all",

@@ -9,14 +9,16 @@ use crate::{
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "GPUs and libraries at the start",
-    introduction: "What cannot run is refused before anything is measured. The doctor finds it, too.",
+    introduction: "What cannot run is refused before anything is measured. The doctor finds it, \
+                   too.",
     rows: ROWS,
 };
 
 const ROWS: &[FaultRow] = &[
     FaultRow {
         fault: "a rank does not see the GPU that it should have",
-        seen: "`rank … on … cannot use a GPU (…): …. To measure host memory instead, use --backend host`, with what rank 0 sees",
+        seen: "`rank … on … cannot use a GPU (…): …. To measure host memory instead, use \
+               --backend host`, with what rank 0 sees",
         exit: Exit::Code(Code::Cuda),
         ends: "at the start",
         kept: "nothing was measured",

@@ -6,14 +6,17 @@ use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "Input that is damaged or hostile",
-    introduction: "What others wrote is bounded in size and time, and nothing that it contains is obeyed.",
+    introduction: "What others wrote is bounded in size and time, and nothing that it contains is \
+                   obeyed.",
     rows: ROWS,
 };
 
 const ROWS: &[FaultRow] = &[
     FaultRow {
-        fault: "an input (log, baseline, topology, host file, matrix, settings) is a pipe into which nobody writes",
-        seen: "`it is a pipe, and nothing came through it for … s. Start what writes into it first`",
+        fault: "an input (log, baseline, topology, host file, matrix, settings) is a pipe into \
+                which nobody writes",
+        seen: "`it is a pipe, and nothing came through it for … s. Start what writes into it \
+               first`",
         exit: Exit::Code(Code::Usage),
         ends: "after 5 s",
         kept: "nothing was measured",
@@ -22,8 +25,10 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
-        fault: "experiment.json is a pipe into which nobody writes, and so are run.json and doctor.json of a run",
-        seen: "compare: `… cannot be read: …` with `it is a pipe, and nothing came through it for … s`; report leaves out what it cannot read",
+        fault: "experiment.json is a pipe into which nobody writes, and so are run.json and \
+                doctor.json of a run",
+        seen: "compare: `… cannot be read: …` with `it is a pipe, and nothing came through it for \
+               … s`; report leaves out what it cannot read",
         exit: Exit::Code(Code::Usage),
         ends: "after 5 s for each",
         kept: "not a run",
@@ -247,15 +252,18 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`replay`: more steps than memory has room for",
-        seen: "`… are more than the … operations that a block may have in a mode. Choose fewer with -n and -w, and more --blocks`",
+        seen: "`… are more than the … operations that a block may have in a mode. Choose fewer \
+               with -n and -w, and more --blocks`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "nothing was measured",
         shown_by: &[Test("more_steps_than_times_are_kept_for_are_refused")],
     },
     FaultRow {
-        fault: "`rehearse`: a number of nodes, GPUs or channels that no cluster has, or two outputs in one file",
-        seen: "`… are more than … ranks, the most that are supported`, `NCCL has … channels at most`, `… and … name the same file, …. Name one for each`",
+        fault: "`rehearse`: a number of nodes, GPUs or channels that no cluster has, or two \
+                outputs in one file",
+        seen: "`… are more than … ranks, the most that are supported`, `NCCL has … channels at \
+               most`, `… and … name the same file, …. Name one for each`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "nothing is written",
@@ -263,7 +271,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`plan`: a time that no operation takes, below a nanosecond or longer than a job",
-        seen: "`…, line …: … is …, which is …. Remove the row, or measure it again`, with `shorter than a nanosecond` or `longer than a job takes`",
+        seen: "`…, line …: … is …, which is …. Remove the row, or measure it again`, with \
+               `shorter than a nanosecond` or `longer than a job takes`",
         exit: Exit::Code(Code::Usage),
         ends: "at once",
         kept: "the run stays as it is",

@@ -6,14 +6,16 @@ use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "Ranks that are killed",
-    introduction: "The first one is named with its host and process, and not those that ended because of it.",
+    introduction: "The first one is named with its host and process, and not those that ended \
+                   because of it.",
     rows: ROWS,
 };
 
 const ROWS: &[FaultRow] = &[
     FaultRow {
         fault: "under mpirun: a rank other than 0 is killed (SIGKILL)",
-        seen: "`rank … on … (pid …) …; …` on stderr, in the table as `# Not finished, …`, and in `run.json`: `was killed`",
+        seen: "`rank … on … (pid …) …; …` on stderr, in the table as `# Not finished, …`, and in \
+               `run.json`: `was killed`",
         exit: Exit::Code(Code::Launch),
         ends: "within 10 s",
         kept: "all finished cases",
@@ -32,7 +34,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "in a Slurm job: a rank is killed",
-        seen: "`rank … on … was ended by a signal (…), which ended the run…; finished cases are kept`",
+        seen: "`rank … on … was ended by a signal (…), which ended the run…; finished cases are \
+               kept`",
         exit: Exit::Code(Code::Launch),
         ends: "within 20 s",
         kept: "all finished cases",
@@ -59,7 +62,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`join`: a rank is killed",
-        seen: "`rank … on … was ended by a signal (…), which ended the run…; finished cases are kept`",
+        seen: "`rank … on … was ended by a signal (…), which ended the run…; finished cases are \
+               kept`",
         exit: Exit::Code(Code::Launch),
         ends: "at once",
         kept: "all finished cases",
@@ -67,7 +71,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`launch --hosts`: a rank is killed",
-        seen: "`rank … on … was ended by a signal (…), which ended the run…; finished cases are kept`",
+        seen: "`rank … on … was ended by a signal (…), which ended the run…; finished cases are \
+               kept`",
         exit: Exit::Code(Code::Launch),
         ends: "at once",
         kept: "all finished cases",
@@ -77,7 +82,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "the kernel kills a rank for want of memory",
-        seen: "the sentence on the killed rank says so, from the counters of its control group or the kernel log",
+        seen: "the sentence on the killed rank says so, from the counters of its control group or \
+               the kernel log",
         exit: Exit::Code(Code::Launch),
         ends: "as for any killed rank",
         kept: "all finished cases",
@@ -96,7 +102,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`experiment` or `replay --tune` is killed",
-        seen: "its step ends too, unless the command of `--start` is a script that passes no SIGTERM on",
+        seen: "its step ends too, unless the command of `--start` is a script that passes no \
+               SIGTERM on",
         exit: Exit::Killed,
         ends: "at once",
         kept: "all steps that ended",

@@ -21,7 +21,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "ranks with different arguments",
-        seen: "`rank 0 on … and rank … on … were started with different arguments…. Start all ranks with the same arguments`",
+        seen: "`rank 0 on … and rank … on … were started with different arguments…. Start all \
+               ranks with the same arguments`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "nothing was measured",
@@ -37,7 +38,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "ranks of different versions of pxnbench",
-        seen: "`rank … on … is pxnbench …, and rank 0 on … is pxnbench …. Start the same version on all ranks`",
+        seen: "`rank … on … is pxnbench …, and rank 0 on … is pxnbench …. Start the same version \
+               on all ranks`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "nothing was measured",
@@ -55,7 +57,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "without MPI: a rank has another secret",
-        seen: "`rank 0 at …, …, refuses this rank: they have different secrets, and that of this rank is from …`; rank 0 ends at *T* with 4",
+        seen: "`rank 0 at …, …, refuses this rank: they have different secrets, and that of this \
+               rank is from …`; rank 0 ends at *T* with 4",
         exit: Exit::Code(Code::Launch),
         ends: "at once",
         kept: "nothing was measured",
@@ -74,7 +77,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "without MPI: WORLD_SIZE differs",
-        seen: "`… has WORLD_SIZE=…, and … has …. Set it to the number of processes of the job, the same on every rank`",
+        seen: "`… has WORLD_SIZE=…, and … has …. Set it to the number of processes of the job, \
+               the same on every rank`",
         exit: Exit::Code(Code::Launch),
         ends: "at once",
         kept: "nothing was measured",
@@ -118,7 +122,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a node vanishes, and the launcher says so",
-        seen: "`… vanished with its ranks, which ended the run: the node failed, or the network to it. Finished cases are kept`",
+        seen: "`… vanished with its ranks, which ended the run: the node failed, or the network \
+               to it. Finished cases are kept`",
         exit: Exit::Code(Code::Launch),
         ends: "when the launcher sees it",
         kept: "all finished cases",

@@ -9,7 +9,8 @@ use crate::{
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "Signals and limits",
-    introduction: "A signal ends a run at the next case, or a second later. A limit that leaves too little is named before anything is measured.",
+    introduction: "A signal ends a run at the next case, or a second later. A limit that leaves \
+                   too little is named before anything is measured.",
     rows: ROWS,
 };
 
@@ -214,7 +215,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "no thread can be started (`ulimit -u`, pids limit)",
-        seen: "`no thread can be started: …. Raise the limit of processes (ulimit -u, or pids.max of the container or job)`",
+        seen: "`no thread can be started: …. Raise the limit of processes (ulimit -u, or pids.max \
+               of the container or job)`",
         exit: Exit::Code(Code::Launch),
         ends: "at the start",
         kept: "nothing was measured",

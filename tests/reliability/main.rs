@@ -1,4 +1,5 @@
-//! Each fault that was tried, what the user sees of it, and the test that tries it; `docs/RELIABILITY.md` is made from these tables.
+//! Each fault that was tried, what the user sees of it, and the test that tries it;
+//! `docs/RELIABILITY.md` is made from these tables.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -99,7 +100,8 @@ fn reliability_md() -> String {
     for group in GROUPS {
         let _ = write!(
             text,
-            "\n## {}\n\n{}\n\n| fault | what you see | exit code | ends | kept | shown by |\n|---|---|---|---|---|---|\n",
+            "\n## {}\n\n{}\n\n| fault | what you see | exit code | ends | kept | shown by \
+             |\n|---|---|---|---|---|---|\n",
             group.title, group.introduction
         );
         for row in group.rows {

@@ -12,13 +12,16 @@ struct NcclTestsRow {
 const ROWS: &[NcclTestsRow] = &[
     NcclTestsRow {
         fault: "`kill -9` of a rank",
-        nccl_tests: "ends within 1.3 s; mpirun names the rank; the file of `-J` is cut off at 8192 bytes and is no JSON",
-        pxnbench: "ends within 2.2 s; names the rank, its host and process, on stderr and in `run.json` (in a note beside it if it was rank 0); all finished cases are kept",
+        nccl_tests: "ends within 1.3 s; mpirun names the rank; the file of `-J` is cut off at \
+                     8192 bytes and is no JSON",
+        pxnbench: "ends within 2.2 s; names the rank, its host and process, on stderr and in \
+                   `run.json` (in a note beside it if it was rank 0); all finished cases are kept",
     },
     NcclTestsRow {
         fault: "SIGSTOP of a rank during `-b 1M -e 1G -n 2000 -T 5`",
         nccl_tests: "has not ended after 60 s, and names no rank",
-        pxnbench: "names the rank with its host, GPU and process in 20 of 20 runs; the job is gone 5.2 to 6.7 s after the signal; all finished cases are kept",
+        pxnbench: "names the rank with its host, GPU and process in 20 of 20 runs; the job is \
+                   gone 5.2 to 6.7 s after the signal; all finished cases are kept",
     },
     NcclTestsRow {
         fault: "Ctrl-C",

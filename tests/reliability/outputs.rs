@@ -49,7 +49,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a second run with a path of one that runs",
-        seen: "`… is being written by …. Wait until that ends, or name another file, or another folder with --out`, with the process, its host and its start",
+        seen: "`… is being written by …. Wait until that ends, or name another file, or another \
+               folder with --out`, with the process, its host and its start",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "all of the first run",
@@ -95,7 +96,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "an earlier run was killed (SIGKILL) while it wrote `run.json` or `results.json`",
-        seen: "nothing: the next run with this path removes the part that is left, but none of a run in progress",
+        seen: "nothing: the next run with this path removes the part that is left, but none of a \
+               run in progress",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all of both",
@@ -106,7 +108,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a file system without locks",
-        seen: "`… cannot be locked: …. Another run that writes to it at the same time would not be noticed`",
+        seen: "`… cannot be locked: …. Another run that writes to it at the same time would not \
+               be noticed`",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all cases",
@@ -125,7 +128,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "the disk is full to the end",
-        seen: "`… cannot be written: …. Its rows are kept in memory, and written as soon as that is possible`, once, and `… lacks …` at the end",
+        seen: "`… cannot be written: …. Its rows are kept in memory, and written as soon as that \
+               is possible`, once, and `… lacks …` at the end",
         exit: Exit::Code(Code::Disk),
         ends: "with the sweep",
         kept: "whole rows in the CSV, all cases in the table; `--resume` measures the rest",
@@ -145,7 +149,8 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
-        fault: "the disk fails (EIO), a quota is used up (EDQUOT), NFS has lost the file (ESTALE), or the file system becomes read-only",
+        fault: "the disk fails (EIO), a quota is used up (EDQUOT), NFS has lost the file \
+                (ESTALE), or the file system becomes read-only",
         seen: "`… cannot be written: …`, once, and `… lacks …` at the end",
         exit: Exit::Code(Code::Disk),
         ends: "with the sweep",
@@ -153,7 +158,8 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("errors_of_a_disk_are_said_once_and_leave_whole_rows")],
     },
     FaultRow {
-        fault: "the same for a while, in writing, in waiting for the disk (fsync), or in opening the file",
+        fault: "the same for a while, in writing, in waiting for the disk (fsync), or in opening \
+                the file",
         seen: "the same once, and `… can be written again, and has all rows`",
         exit: Exit::Unchanged,
         ends: "with the sweep",
@@ -174,7 +180,9 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "rows wait for a disk for so long that they fill the memory for them",
-        seen: "`… has not been writable for so long that the memory for its rows is full, with …. Further rows are lost until it can be written again`, once, and `… lacks …` at the end",
+        seen: "`… has not been writable for so long that the memory for its rows is full, with …. \
+               Further rows are lost until it can be written again`, once, and `… lacks …` at the \
+               end",
         exit: Exit::Code(Code::Disk),
         ends: "with the sweep",
         kept: "64 MiB of rows per file",
@@ -184,7 +192,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a sweep without an end (`-N 0`) has more cases than `results.json` can have",
-        seen: "`… will contain only the first … of this run, because memory for more would have no limit`, once",
+        seen: "`… will contain only the first … of this run, because memory for more would have \
+               no limit`, once",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all cases in the CSV; without one, exit code 11",
@@ -232,7 +241,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "the CSV is replaced during the run",
-        seen: "`was replaced`: `… during the run. It was written anew, …`; what was put there is kept",
+        seen: "`was replaced`: `… during the run. It was written anew, …`; what was put there is \
+               kept",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all cases",
@@ -282,7 +292,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`replay`: a second one with the folder of one that runs",
-        seen: "`… is being written by …. Wait until that ends, or name another file, or another folder with --out`",
+        seen: "`… is being written by …. Wait until that ends, or name another file, or another \
+               folder with --out`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "all of the first one",

@@ -43,7 +43,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`--resume`: lines that cannot be read, also with 0 or 10^12 ranks",
-        seen: "`…: leaving out …. The file as it was is …`, with the lines: `…, which cannot be read, and measuring again what is missing`",
+        seen: "`…: leaving out …. The file as it was is …`, with the lines: `…, which cannot be \
+               read, and measuring again what is missing`",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all readable cases",
@@ -53,14 +54,16 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`--resume`: rows are there twice",
-        seen: "`…: leaving out …. The file as it was is …`, with the lines: `…, which the file has twice`",
+        seen: "`…: leaving out …. The file as it was is …`, with the lines: `…, which the file \
+               has twice`",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all cases, once",
         shown_by: &[Test("rows_that_the_file_has_twice_are_taken_out")],
     },
     FaultRow {
-        fault: "`--resume`, `report`, `compare`: a spreadsheet saved the file with semicolons, quotation marks, a byte order mark or as UTF-16",
+        fault: "`--resume`, `report`, `compare`: a spreadsheet saved the file with semicolons, \
+                quotation marks, a byte order mark or as UTF-16",
         seen: "`was saved by another program without commas between the columns`, and the like",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
@@ -111,7 +114,9 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`replay --tune`, `experiment`: a signal",
-        seen: "`the experiment ends: …`, with `it was stopped by …` and `To measure the rest, repeat the command with --resume --out …`; with `--resume` it goes on at the next block",
+        seen: "`the experiment ends: …`, with `it was stopped by …` and `To measure the rest, \
+               repeat the command with --resume --out …`; with `--resume` it goes on at the next \
+               block",
         exit: Exit::Code(Code::Stopped),
         ends: "when the step has ended",
         kept: "all steps before it, judged",
@@ -119,7 +124,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`replay --tune`, `experiment`: `--resume` in a folder without an experiment",
-        seen: "`--resume finds no experiment: there is no …. Name its folder with --out, or leave out --resume`",
+        seen: "`--resume finds no experiment: there is no …. Name its folder with --out, or leave \
+               out --resume`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "nothing was measured",

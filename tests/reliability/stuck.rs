@@ -16,7 +16,9 @@ pub(crate) const GROUP: FaultGroup = FaultGroup {
 const ROWS: &[FaultRow] = &[
     FaultRow {
         fault: "any one of 4 ranks on host memory is stopped (SIGSTOP)",
-        seen: "`… has been silent …, and the others wait for it: it was at “…”. The process is stopped, or the node is frozen or cut off: see that process and the kernel log of …`, with rank and host; if it is rank 0, rank 1 says it",
+        seen: "`… has been silent …, and the others wait for it: it was at “…”. The process is \
+               stopped, or the node is frozen or cut off: see that process and the kernel log of \
+               …`, with rank and host; if it is rank 0, rank 1 says it",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T* + 2 s",
         kept: "all finished cases",
@@ -34,7 +36,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "any rank is stopped (SIGSTOP), with `--stacks`",
-        seen: "the same, and `… What the threads on … did is in …: …`, with a file for each rank of the node: its threads and their states",
+        seen: "the same, and `… What the threads on … did is in …: …`, with a file for each rank \
+               of the node: its threads and their states",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T* + 7 s",
         kept: "all finished cases",
@@ -44,7 +47,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "an operation on GPUs hangs, and NCCL's RAS knows which rank does not answer it",
-        seen: "`… NCCL's RAS reports …`, and its whole answer in `nccl-ras.txt`; nothing of it if nobody listens there",
+        seen: "`… NCCL's RAS reports …`, and its whole answer in `nccl-ras.txt`; nothing of it if \
+               nobody listens there",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T* + 4 s",
         kept: "all finished cases",
@@ -55,7 +59,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a rail of a rehearsal sends no more",
-        seen: "`… The counters of the rails say that …`, with rail and rank, how many messages it holds back and for how long",
+        seen: "`… The counters of the rails say that …`, with rail and rank, how many messages it \
+               holds back and for how long",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T* + 4 s",
         kept: "logs and counters of all jobs",
@@ -74,7 +79,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a rank is stopped while the others compute for so long that the watch gives it up",
-        seen: "`… ranks that can be monitored have made no progress …: …. They may be waiting for …, which cannot be monitored…`",
+        seen: "`… ranks that can be monitored have made no progress …: …. They may be waiting for \
+               …, which cannot be monitored…`",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "all finished cases",
@@ -130,8 +136,10 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
-        fault: "a program that uses the library: a rank does something else while the others wait for it",
-        seen: "`… is behind…: it is at “…”, and the others have waited …, at “…”`, with rank, host and process",
+        fault: "a program that uses the library: a rank does something else while the others wait \
+                for it",
+        seen: "`… is behind…: it is at “…”, and the others have waited …, at “…”`, with rank, \
+               host and process",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T* + 2 s",
         kept: "not a run",
@@ -159,7 +167,8 @@ const ROWS: &[FaultRow] = &[
         ],
     },
     FaultRow {
-        fault: "a process of the watch is so slow that its first connection to another one is given up",
+        fault: "a process of the watch is so slow that its first connection to another one is \
+                given up",
         seen: "nothing: it connects again",
         exit: Exit::Unchanged,
         ends: "with the sweep",
@@ -176,7 +185,9 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "an operation on a GPU does not end",
-        seen: "`all … ranks, such as …, are at the same point and have made no progress …: …`, with the number of operations done and what NCCL reports; or `… made no progress for … s`",
+        seen: "`all … ranks, such as …, are at the same point and have made no progress …: …`, \
+               with the number of operations done and what NCCL reports; or `… made no progress \
+               for … s`",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "all finished cases",
@@ -198,7 +209,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a rank never reaches MPI: its launcher started something else, or it hangs before",
-        seen: "`… did not end within … s`: `it waits for …`, the missing rank, `which … not reached MPI_Init (not started, stopped or ended before, or another program)`",
+        seen: "`… did not end within … s`: `it waits for …`, the missing rank, `which … not \
+               reached MPI_Init (not started, stopped or ended before, or another program)`",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "nothing was measured",
@@ -206,7 +218,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "the same, before the deadline (in the doctor, or with a large *T*)",
-        seen: "`MPI_Init has not ended after … s: it waits for …. The job ends if MPI_Init takes … s in all`, after 15 s if the rank is of this node; once",
+        seen: "`MPI_Init has not ended after … s: it waits for …. The job ends if MPI_Init takes \
+               … s in all`, after 15 s if the rank is of this node; once",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*; the doctor after 120 s",
         kept: "nothing was measured",
@@ -248,9 +261,12 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`experiment`, `replay --tune`: a step goes on when the time is over",
-        seen: "`… ended with exit code …`, with `it had not ended … s after the time was over, and …`; then `the experiment ends: …`, with `a step was still running after the time was over`, and how it is continued",
+        seen: "`… ended with exit code …`, with `it had not ended … s after the time was over, \
+               and …`; then `the experiment ends: …`, with `a step was still running after the \
+               time was over`, and how it is continued",
         exit: Exit::Code(Code::TimedOut),
-        ends: "30 s after `--time` or `--budget`, or after as long as the longest step took if that is more; 20 s later if the step ignores SIGTERM",
+        ends: "30 s after `--time` or `--budget`, or after as long as the longest step took if \
+               that is more; 20 s later if the step ignores SIGTERM",
         kept: "all steps before it, compared",
         shown_by: &[
             Test("a_step_that_goes_on_when_the_time_is_over_is_ended_and_the_others_are_compared"),
@@ -259,7 +275,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`experiment`, `replay --tune`: a signal, and the step ignores it",
-        seen: "`… ended with exit code …`, with `it had not ended … s after it was asked to, and …`",
+        seen: "`… ended with exit code …`, with `it had not ended … s after it was asked to, and \
+               …`",
         exit: Exit::Code(Code::Stopped),
         ends: "after 20 s",
         kept: "all steps before it, compared",

@@ -6,7 +6,8 @@ use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "Outputs that nobody reads, slow disks, and planted links",
-    introduction: "What ends a job waits neither for a reader nor for a disk. Nothing is written through a link that somebody else made.",
+    introduction: "What ends a job waits neither for a reader nor for a disk. Nothing is written \
+                   through a link that somebody else made.",
     rows: ROWS,
 };
 
@@ -43,7 +44,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "the disk takes long for one write, but less than *T*",
-        seen: "`… is on a slow disk: writing took … s, and a write of more than … s ends the run`, once, if it took more than half of *T*",
+        seen: "`… is on a slow disk: writing took … s, and a write of more than … s ends the \
+               run`, once, if it took more than half of *T*",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all cases",
@@ -53,7 +55,8 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "the file system of the results does not answer",
-        seen: "`… cannot be written: its file system has not answered for … s`, with rank and file; also in `run.json` if that can be written",
+        seen: "`… cannot be written: its file system has not answered for … s`, with rank and \
+               file; also in `run.json` if that can be written",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T* + 10 s",
         kept: "all finished cases",
@@ -169,7 +172,9 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "TMPDIR has no room left for NCCL's log (`--proof`)",
-        seen: "`… cannot hold NCCL's log: …. Set TMPDIR to a folder that can be written to`; if it fills up later, `PXN use unknown: …. Set TMPDIR to a folder with more room`, because `the disk of NCCL's log of rank … is full, so lines of it may be missing`",
+        seen: "`… cannot hold NCCL's log: …. Set TMPDIR to a folder that can be written to`; if \
+               it fills up later, `PXN use unknown: …. Set TMPDIR to a folder with more room`, \
+               because `the disk of NCCL's log of rank … is full, so lines of it may be missing`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "all cases, if it fills up later",

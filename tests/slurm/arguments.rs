@@ -65,7 +65,8 @@ fn launch_needs_no_hyphens_and_starts_the_self_test() {
     }
 }
 
-/// A job that cannot be had is refused with what it asked for, which is the template's where nothing else is given.
+/// A job that cannot be had is refused with what it asked for, which is the template's where
+/// nothing else is given.
 #[test]
 fn submit_says_what_slurm_does_not_have() {
     let Some(lab) = lab() else { return };

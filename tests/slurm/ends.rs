@@ -132,7 +132,8 @@ fn a_requeued_job_goes_on_and_measures_no_case_twice() {
         );
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Slurm lets a requeued job wait for two minutes. Some seconds are enough for the old step to be gone from the node.
+    // Slurm lets a requeued job wait for two minutes. Some seconds are enough for the old step to
+    // be gone from the node.
     std::thread::sleep(Duration::from_secs(4));
     let job_is = format!("jobid={job}");
     run(lab
@@ -171,7 +172,8 @@ fn a_rank_that_is_killed_ends_the_job_and_is_named() {
         killed.elapsed()
     );
     let last = *done.sentences().last().expect("a sentence");
-    // Where Slurm says first that it killed the others, the ranks themselves say who was killed before.
+    // Where Slurm says first that it killed the others, the ranks themselves say who was killed
+    // before.
     let says = [
         "rank 5 on node3 was ended by a signal (Killed)",
         "rank 5 on node3 (pid ",

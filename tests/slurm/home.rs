@@ -8,7 +8,8 @@ use std::{
 
 use crate::{ROOT, common::BINARY};
 
-/// A folder as a user has it: the templates, a site file that names the binary, and what jobs leave.
+/// A folder as a user has it: the templates, a site file that names the binary, and what jobs
+/// leave.
 pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {

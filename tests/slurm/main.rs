@@ -1,6 +1,6 @@
-//! The templates and `pxnbench launch` on a real Slurm of 4 nodes, which the tests start on this machine
-//! (`scripts/slurm-lab.sh`) and which ends with them. Ranks run on host memory: two per node, as many as the GPUs it pretends
-//! to have.
+//! The templates and `pxnbench launch` on a real Slurm of 4 nodes, which the tests start on this
+//! machine (`scripts/slurm-lab.sh`) and which ends with them. Ranks run on host memory: two per
+//! node, as many as the GPUs it pretends to have.
 
 mod arguments;
 #[path = "../common/mod.rs"]

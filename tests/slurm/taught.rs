@@ -1,4 +1,5 @@
-//! The pages that teach, on a cluster: what they have for one runs as printed, on the Slurm that they tell to start.
+//! The pages that teach, on a cluster: what they have for one runs as printed, on the Slurm that
+//! they tell to start.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -8,8 +9,8 @@ use crate::{
     lab::Lab,
 };
 
-/// A cluster as the page has it, in a test: jobs are small, `sbatch` returns when the job has ended, and `tail -F` ends
-/// with the file. NCCL's log of a run on GPUs is a recorded one.
+/// A cluster as the page has it, in a test: jobs are small, `sbatch` returns when the job has
+/// ended, and `tail -F` ends with the file. NCCL's log of a run on GPUs is a recorded one.
 const SMALL_JOBS: &str = r#"
 export PXN_LEVELS="off aggressive"
 sbatch() {
@@ -35,7 +36,8 @@ fn own_lab(folder: &Path, lab: &Lab) -> String {
     fs::create_dir(folder.join("scripts")).expect("made");
     let owner = std::process::id();
     let text = format!(
-        "#!/bin/bash\n[[ $1 != start ]] || set -- \"$@\" --owner {owner}\nexec {ROOT}/scripts/slurm-lab.sh \"$@\"\n"
+        "#!/bin/bash\n[[ $1 != start ]] || set -- \"$@\" --owner {owner}\nexec \
+         {ROOT}/scripts/slurm-lab.sh \"$@\"\n"
     );
     fs::write(&script, text).expect("written");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");

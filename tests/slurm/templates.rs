@@ -20,7 +20,8 @@ fn slurm_accepts_each_template() {
             .args(["--test-only", "-N4", "--gpus-per-node=2"])
             .arg(&template))
         .expect_code(0);
-        // The number of GPUs in the template is one that the lab has not: what is asked for arrives.
+        // The number of GPUs in the template is one that the lab has not: what is asked for
+        // arrives.
         let mut command = lab.command("sbatch", &home);
         assert_ne!(
             run(command.arg("--test-only").arg(&template)).code,
@@ -122,13 +123,14 @@ fn a_container_gets_every_name_of_nccl() {
     let srun = home.path().join("srun");
     let report = |node: &str, rank: u32, size: u32| {
         format!(
-            "pxnbench-probe: {{\"rank\":{rank},\"size\":{size},\"node\":\"{node}\",\"built_with\":\"\",\"loaded\":\"\",\
-             \"nccl\":{{\"Err\":\"\"}},\"hardware\":null,\"gpus\":8}}"
+            "pxnbench-probe: \
+             {{\"rank\":{rank},\"size\":{size},\"node\":\"{node}\",\"built_with\":\"\",\"loaded\":\
+             \"\",\"nccl\":{{\"Err\":\"\"}},\"hardware\":null,\"gpus\":8}}"
         )
     };
     let script = format!(
-        "#!/bin/bash\ncase \"$* \" in\n*'probe --alone '*) printf '%s\\n' '{}' '{}' ;;\n*'probe '*) printf '%s\\n' '{}' '{}' ;;\n*) \
-         printf '%s\\n' srun \"$@\" >called ;;\nesac\n",
+        "#!/bin/bash\ncase \"$* \" in\n*'probe --alone '*) printf '%s\\n' '{}' '{}' ;;\n*'probe \
+         '*) printf '%s\\n' '{}' '{}' ;;\n*) printf '%s\\n' srun \"$@\" >called ;;\nesac\n",
         report("n1", 0, 1),
         report("n2", 0, 1),
         report("n1", 0, 2),
@@ -166,9 +168,11 @@ fn a_container_gets_every_name_of_nccl() {
         .display()
         .to_string();
     let expected = format!(
-        "srun --mpi=pmix --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=block --gpu-bind=none \
-         --kill-on-bad-exit=1 --wait=60 --container-image=/images/nccl.sqsh --container-mounts={here}:{here},{folder}:{folder} \
-         --container-workdir={here} --container-env=NCCL_IB_HCA,NCCL_P2P_PXN_LEVEL,NCCL_PXN_DISABLE {BINARY} alltoall"
+        "srun --mpi=pmix --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 \
+         --distribution=block --gpu-bind=none --kill-on-bad-exit=1 --wait=60 \
+         --container-image=/images/nccl.sqsh --container-mounts={here}:{here},{folder}:{folder} \
+         --container-workdir={here} \
+         --container-env=NCCL_IB_HCA,NCCL_P2P_PXN_LEVEL,NCCL_PXN_DISABLE {BINARY} alltoall"
     );
     assert_eq!(called.lines().collect::<Vec<_>>().join(" "), expected);
 }

@@ -1,4 +1,5 @@
-//! A GPU or NCCL that fails on one rank: what the job says and records of it, also where the launcher stops rank 0 for it.
+//! A GPU or NCCL that fails on one rank: what the job says and records of it, also where the
+//! launcher stops rank 0 for it.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 

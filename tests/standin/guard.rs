@@ -1,4 +1,5 @@
-//! Guard zones on GPUs: an NCCL that writes beside the buffers, or into what it only may read, is found out.
+//! Guard zones on GPUs: an NCCL that writes beside the buffers, or into what it only may read, is
+//! found out.
 
 use crate::{
     common::{

@@ -1,4 +1,5 @@
-//! Ranks that `pxnbench join` and `pxnbench launch --hosts` start: on nodes that are this machine under other names.
+//! Ranks that `pxnbench join` and `pxnbench launch --hosts` start: on nodes that are this machine
+//! under other names.
 
 use std::{
     fs,

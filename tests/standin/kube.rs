@@ -20,8 +20,8 @@ fn arguments(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// Runs the pods of two nodes of two GPUs by the command that `pxnbench kube render` prints for `words`, and returns their logs. The
-/// results of node K are in `pod-K`.
+/// Runs the pods of two nodes of two GPUs by the command that `pxnbench kube render` prints for
+/// `words`, and returns their logs. The results of node K are in `pod-K`.
 fn run_pods(machine: &Machine, words: &[&str]) -> Vec<String> {
     let mut render = alone(machine.path());
     let port = free_port().to_string();
@@ -41,7 +41,8 @@ fn run_pods(machine: &Machine, words: &[&str]) -> Vec<String> {
                 .replace("/results", &here)
         });
         let mut command = machine.on(alone(machine.path()));
-        // Two nodes of one machine; the settings that the ConfigMap holds are set by --level as well.
+        // Two nodes of one machine; the settings that the ConfigMap holds are set by --level as
+        // well.
         command
             .args(words)
             .env("NCCL_HOSTID", &here)

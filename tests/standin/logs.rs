@@ -7,7 +7,8 @@ use crate::{
     machine::Machine,
 };
 
-/// The program in a shell that runs `before` first: a link can be planted under a name with the process's own number.
+/// The program in a shell that runs `before` first: a link can be planted under a name with the
+/// process's own number.
 fn prepared(machine: &Machine, before: &str, words: &str) -> Command {
     let mut command = machine.on(after(before, machine.path()));
     command
@@ -110,7 +111,8 @@ fn where_nccls_log_has_no_place_nothing_is_measured() {
     }
 }
 
-/// The same as `prepared`, where the folder for temporary files is a small file system; `None` if this user may not mount one.
+/// The same as `prepared`, where the folder for temporary files is a small file system; `None` if
+/// this user may not mount one.
 fn on_small_disk(machine: &Machine, size: &str, then: &str, words: &str) -> Option<Ended> {
     fs::create_dir_all(machine.path().join("tmp")).expect("made");
     let mount = format!("mount -t tmpfs -o size={size} tmpfs tmp 2>/dev/null || exit 98\n{then}");
@@ -133,16 +135,18 @@ fn a_log_whose_disk_is_full_proves_nothing() {
         return;
     };
     let ended = ended.expect_code(6);
-    let words = "tmp cannot hold NCCL's log: its file system has less than 1 MiB left. Set TMPDIR to a folder that can be written to";
+    let words = "tmp cannot hold NCCL's log: its file system has less than 1 MiB left. Set TMPDIR \
+                 to a folder that can be written to";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
 
     // It fills up once the program has made its folder.
-    let fill = "( until ls -d tmp/pxnbench.*; do sleep 0.01; done; cat /dev/zero >tmp/ballast ) >/dev/null 2>&1 &";
+    let fill = "( until ls -d tmp/pxnbench.*; do sleep 0.01; done; cat /dev/zero >tmp/ballast ) \
+                >/dev/null 2>&1 &";
     let words = format!("{PROVED} --time 3s");
     let ended = on_small_disk(&machine, "4m", fill, &words).expect("mounted");
     let ended = ended.expect_code(0);
-    let words = "PXN use unknown: the disk of NCCL's log of rank 0 is full, so lines of it may be missing. Set TMPDIR to a folder with more \
-                 room";
+    let words = "PXN use unknown: the disk of NCCL's log of rank 0 is full, so lines of it may be \
+                 missing. Set TMPDIR to a folder with more room";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
     let run = json(&machine.path().join("out/run.json"));
     assert!(run["proof"]["pxn_used"].is_null(), "{run:#}");

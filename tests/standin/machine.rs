@@ -26,8 +26,8 @@ const SOURCES: [&str; 9] = [
     include_str!("../../src/backend/nccl/compute.cu"),
 ];
 
-/// Returns the folder with the libraries, which are built once for all tests; `None`, with a message, if there is no C++
-/// compiler.
+/// Returns the folder with the libraries, which are built once for all tests; `None`, with a
+/// message, if there is no C++ compiler.
 fn libraries() -> Option<PathBuf> {
     if !cfg!(feature = "nccl") {
         skip("nccl", "the feature nccl is off");

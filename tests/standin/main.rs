@@ -1,7 +1,9 @@
-//! All of the program's code for GPUs, where there is none: on stand-ins for libcuda and libnccl (`standin.h`), which run
-//! the real kernels on the processor and refuse what the real libraries refuse.
+//! All of the program's code for GPUs, where there is none: on stand-ins for libcuda and libnccl
+//! (`standin.h`), which run the real kernels on the processor and refuse what the real libraries
+//! refuse.
 //!
-//! What they cannot show is left to `scripts/gpu-check.sh` on real GPUs; that script itself is run here too.
+//! What they cannot show is left to `scripts/gpu-check.sh` on real GPUs; that script itself is run
+//! here too.
 
 mod cause;
 #[path = "../common/mod.rs"]
@@ -368,12 +370,14 @@ fn a_gpu_without_free_memory_is_said_to_have_none() {
         let words = format!("all_reduce -n 1 -w 0 {sizes}");
         let mut command = machine.start(1, &words);
         let ended = run(command.env("STANDIN_MEMORY", "1048576")).expect_code(5);
-        let sentence = "there is too little free memory for any size: none is left for buffers. Something else is using it";
+        let sentence = "there is too little free memory for any size: none is left for buffers. \
+                        Something else is using it";
         assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
     }
 }
 
-/// Sizes that are left out for lack of memory are named wherever results are, and one that was asked for alone is an error.
+/// Sizes that are left out for lack of memory are named wherever results are, and one that was
+/// asked for alone is an error.
 #[test]
 fn a_size_that_does_not_fit_is_said_in_every_output() {
     let Some(machine) = Machine::with(2) else {
@@ -428,7 +432,8 @@ fn a_size_that_does_not_fit_is_said_in_every_output() {
         let refused = small(words).expect_code(5);
         assert!(
             refused.stderr.contains(
-                "4G does not fit into memory: each of the two buffers can have at most 10M. Use a smaller size"
+                "4G does not fit into memory: each of the two buffers can have at most 10M. Use a \
+                 smaller size"
             ),
             "{}",
             refused.stderr
@@ -546,10 +551,11 @@ fn the_script_for_real_gpus_finds_ends_in_order() {
     check_gpus("ends");
 }
 
-/// Runs some parts of the script for real GPUs. The rehearsals are no part: the stand-in for libnccl loads no plugin.
+/// Runs some parts of the script for real GPUs. The rehearsals are no part: the stand-in for
+/// libnccl loads no plugin.
 ///
-/// Its runs are in memory: while the disk of a busy machine answers nobody, a job cannot describe its end in the second that mpirun
-/// leaves it.
+/// Its runs are in memory: while the disk of a busy machine answers nobody, a job cannot describe
+/// its end in the second that mpirun leaves it.
 fn check_gpus(parts: &str) {
     let Some(machine) = Machine::with(2) else {
         return;

@@ -1,4 +1,5 @@
-//! Ranks on several nodes that meet over TCP: the nodes are network namespaces, connected by a bridge.
+//! Ranks on several nodes that meet over TCP: the nodes are network namespaces, connected by a
+//! bridge.
 
 use std::{
     process::Command,

@@ -1,4 +1,5 @@
-//! The most busbw that links allow: columns, derivation and remark, with NVML's answers of another machine.
+//! The most busbw that links allow: columns, derivation and remark, with NVML's answers of another
+//! machine.
 
 use std::{fs, path::PathBuf};
 
@@ -37,7 +38,8 @@ fn root(machine: &Machine, links: [u32; 2]) -> PathBuf {
     root
 }
 
-/// Runs a sweep with these links and this setting, and returns its first row, its `run.json` and its stderr.
+/// Runs a sweep with these links and this setting, and returns its first row, its `run.json` and
+/// its stderr.
 fn sweep(
     machine: &Machine,
     links: [u32; 2],
@@ -67,7 +69,8 @@ fn the_peak_of_nvlink_is_links_times_rate() {
     let [busbw, percent]: [f64; 2] =
         ["busbw_GBps", "pct_peak"].map(|name| row[name].parse().expect("a number"));
     assert!((percent - busbw / 4.5).abs() < 1e-4 * percent, "{row:?}");
-    let sentence = "peak busbw by the links: all_reduce 450.0 GB/s (rank 0: 18 x NVLink 4, 450.0 GB/s in one direction)";
+    let sentence = "peak busbw by the links: all_reduce 450.0 GB/s (rank 0: 18 x NVLink 4, 450.0 \
+                    GB/s in one direction)";
     assert!(stderr.contains(sentence), "{stderr}");
     let remarks = run["remarks"].as_array().expect("a list");
     assert!(remarks.contains(&sentence.into()), "{remarks:?}");

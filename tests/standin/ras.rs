@@ -1,5 +1,5 @@
-//! NCCL's RAS, played by a thread of the test: what a job whose GPUs are stuck says of it, and that it waits for no answer. The
-//! files are in memory, as those of the other jobs that are stuck.
+//! NCCL's RAS, played by a thread of the test: what a job whose GPUs are stuck says of it, and that
+//! it waits for no answer. The files are in memory, as those of the other jobs that are stuck.
 
 use std::{
     fs,
@@ -23,7 +23,8 @@ const STATUS: &str = "NCCL version 2.27.3 compiled with CUDA 12.9\n\x1b[2JJob su
     #0-0 (00c0ffee00c0ffee) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 1 -- GPU 1 managed by process 4711 on node 10.0.0.1\n\n\
     Warnings\n========\n\n";
 
-/// Returns the address of a server that treats each connection with `serve`, and the number of connections so far.
+/// Returns the address of a server that treats each connection with `serve`, and the number of
+/// connections so far.
 fn server(serve: fn(TcpStream)) -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address").to_string();
@@ -56,7 +57,8 @@ fn be_silent(socket: TcpStream) {
     for _ in BufReader::new(socket).lines() {}
 }
 
-/// Runs a job of two ranks on `machine`, one of which hangs in an operation; its RAS is at `address`.
+/// Runs a job of two ranks on `machine`, one of which hangs in an operation; its RAS is at
+/// `address`.
 fn stuck(machine: &Machine, address: &str, variables: &[(&str, &str)]) -> Ended {
     let words = "all_reduce -b 1K -e 1K -n 40 -w 1 -c 0 -T 5 --out run";
     let mut command = machine.start(2, words);
@@ -91,8 +93,9 @@ fn what_ras_reports_is_in_the_sentence_and_its_answer_in_the_folder() {
     };
     let (address, _) = server(answer);
     let ended = stuck(&machine, &address, &[]);
-    let gist = "NCCL's RAS reports #0-0 (00c0ffee00c0ffee) INCOMPLETE: Missing communicator data from 1 rank, Rank 1 -- GPU 1 managed by \
-        process 4711 on node 10.0.0.1 (its whole answer: run/nccl-ras.txt)";
+    let gist = "NCCL's RAS reports #0-0 (00c0ffee00c0ffee) INCOMPLETE: Missing communicator data \
+                from 1 rank, Rank 1 -- GPU 1 managed by process 4711 on node 10.0.0.1 (its whole \
+                answer: run/nccl-ras.txt)";
     let sentence = only_sentence(&ended);
     assert!(sentence.ends_with(&format!(". {gist}")), "{sentence}");
     assert!(

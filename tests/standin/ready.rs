@@ -1,4 +1,5 @@
-//! The doctor says *ready* where a sweep starts, and *not ready* where it does not: both run in the same situation.
+//! The doctor says *ready* where a sweep starts, and *not ready* where it does not: both run in the
+//! same situation.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::symlink};
 
@@ -233,8 +234,8 @@ impl Situation {
         run(command.envs(self.environment.iter().copied()))
     }
 
-    /// Returns the checks of libraries, MPI and the start that failed. What else is wrong with the machine below is its own
-    /// matter.
+    /// Returns the checks of libraries, MPI and the start that failed. What else is wrong with the
+    /// machine below is its own matter.
     fn failed_checks(&self, machine: &Machine) -> BTreeSet<String> {
         let ended = self.run(machine, "doctor --json");
         let report: Value = serde_json::from_str(&ended.stdout)

@@ -1,5 +1,5 @@
-//! Rehearsals on stand-ins: NCCL's log is the stand-in's, and the counters are those of a run that was recorded with real NCCL,
-//! which the stand-in plays back. It loads no plugin.
+//! Rehearsals on stand-ins: NCCL's log is the stand-in's, and the counters are those of a run that
+//! was recorded with real NCCL, which the stand-in plays back. It loads no plugin.
 
 use std::{
     fs,
@@ -114,15 +114,16 @@ fn a_disagreement_has_the_three_numbers_and_keeps_the_logs() {
     let last = sentences.last().expect("a sentence");
     assert!(
         last.contains(
-            "theory, log and counters disagree on alltoall at level off: relayed bytes of node 0 on rail 0: 0 by theory, 0 in NCCL's \
-             log, 3932160 by the rails' counters"
+            "theory, log and counters disagree on alltoall at level off: relayed bytes of node 0 \
+             on rail 0: 0 by theory, 0 in NCCL's log, 3932160 by the rails' counters"
         ),
         "{last}"
     );
     assert!(ended.stdout.contains("  differ  ") || ended.stdout.contains("  differ\n"));
     // What is needed to find the cause is said at once.
     for words in [
-        "counters: rank 0 to rank 3: 3932160 bytes in all operations, from rail 1 to rail 1, relayed by rank 1",
+        "counters: rank 0 to rank 3: 3932160 bytes in all operations, from rail 1 to rail 1, \
+         relayed by rank 1",
         "start: pxnbench alltoall --backend=nccl -b 1048576 ",
         "start: NCCL_NET=pxnbench",
         "rank 0: NCCL INFO ",
@@ -145,8 +146,8 @@ fn counters_that_are_missing_are_said_to_be() {
     let sentences = ended.sentences();
     assert!(
         sentences.last().is_some_and(|last| last.contains(
-            "the rehearsal of sendrecv at level default on topology split cannot be judged: NCCL did not use the plugin that plays \
-             the rails"
+            "the rehearsal of sendrecv at level default on topology split cannot be judged: NCCL \
+             did not use the plugin that plays the rails"
         )),
         "{sentences:?}"
     );
@@ -187,7 +188,8 @@ fn a_job_that_is_stuck_names_the_rail_that_holds_messages_back() {
     assert!(
         last.contains("the rehearsal of alltoall at level default on topology split failed: ")
             && last.contains(
-                "The counters of the rails say that rail 1 of rank 3 holds 2 messages back, the oldest for 5.2 s"
+                "The counters of the rails say that rail 1 of rank 3 holds 2 messages back, the \
+                 oldest for 5.2 s"
             ),
         "{last}"
     );

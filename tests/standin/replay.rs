@@ -40,16 +40,18 @@ fn a_step_of_ddp_replays_with_nccl_and_its_data_are_right() {
     );
 }
 
-/// Three modes communicate in one step that warms up and two that are timed. The copies of a step are those of 161 parameters into
-/// their buckets and back, of 159 buffers, and of the buffers of two types together.
+/// Three modes communicate in one step that warms up and two that are timed. The copies of a step
+/// are those of 161 parameters into their buckets and back, of 159 buffers, and of the buffers of
+/// two types together.
 #[test]
 fn a_step_of_ddp_copies_each_gradient_into_its_bucket_and_back() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
     let steps = 3 * (1 + 2);
-    // A thousandth of the large and of the small gradients of each bucket in whole floats, and at least an element of each: the 26
-    // small ones of the third bucket, together 55,296 bytes. Of the buffers an element each.
+    // A thousandth of the large and of the small gradients of each bucket in whole floats, and at
+    // least an element of each: the 26 small ones of the third bucket, together 55,296 bytes. Of
+    // the buffers an element each.
     let gradients = (30_212 + 44) + (26_212 + 40) + (28_308 + 4 * 26) + (16_824 + 520);
     let buffers = 212 + 4 * 106 + 8 * (1 + 53);
     for (option, copies, bytes) in [
@@ -109,7 +111,8 @@ fn tokens_go_to_experts_and_gradients_to_the_other_copies() {
     assert!(groups.contains(&("all_reduce", "data", "2")), "{groups:?}");
 }
 
-/// Runs `words` on four ranks of two virtual nodes, each with two GPUs that have a NIC of their own.
+/// Runs `words` on four ranks of two virtual nodes, each with two GPUs that have a NIC of their
+/// own.
 fn on_two_nodes(machine: &Machine, words: &str) -> Ended {
     let mut command = machine.on(launcher(machine.path()));
     for node in ["n0", "n1"] {
@@ -143,7 +146,8 @@ fn the_level_that_relays_is_shown_to_act_on_the_tokens() {
     let Some(machine) = Machine::with(4) else {
         return;
     };
-    // As NCCL 2.28.3 logs an alltoall and an all_reduce on such nodes: tests/data/nccl-logs/summary.tsv.
+    // As NCCL 2.28.3 logs an alltoall and an all_reduce on such nodes:
+    // tests/data/nccl-logs/summary.tsv.
     for (level, tokens, gradients) in [
         ("off", "not used, 0 of 16", "not used, 0 of 16"),
         ("conservative", "not used, 0 of 16", "used, 16 of 16"),
@@ -281,8 +285,9 @@ fn the_log_of_a_replay_that_fails_is_kept() {
     assert!((1..=2).contains(&kept), "{kept}");
 }
 
-/// NCCL reads its level once per process, so each candidate is a job of its own. Two ranks are two virtual nodes. A step has few
-/// collectives, because each of them waits until both ranks have a core.
+/// NCCL reads its level once per process, so each candidate is a job of its own. Two ranks are two
+/// virtual nodes. A step has few collectives, because each of them waits until both ranks have a
+/// core.
 #[test]
 fn a_tuning_measures_each_level_that_is_in_force() {
     let Some(machine) = Machine::with(2) else {
@@ -295,8 +300,8 @@ fn a_tuning_measures_each_level_that_is_in_force() {
     fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).expect("executable");
     let mut command = machine.on(alone(machine.path()));
     command.envs(MPIRUN_VARIABLES);
-    let words = "replay --tune --start ./start --levels off --blocks 3 tensor-70b --layers 1 --backend nccl \
-                 --size-scale 0.001 --time-scale 0.01 -n 2 -w 1 --out out";
+    let words = "replay --tune --start ./start --levels off --blocks 3 tensor-70b --layers 1 \
+                 --backend nccl --size-scale 0.001 --time-scale 0.01 -n 2 -w 1 --out out";
     run(command.args(words.split_whitespace())).expect_code(0);
     let out = machine.path().join("out");
     let candidates = csv(&out.join("tune.csv"));

@@ -1,4 +1,5 @@
-//! Training steps on stand-ins for GPUs: computation and collectives in streams that wait for each other.
+//! Training steps on stand-ins for GPUs: computation and collectives in streams that wait for each
+//! other.
 
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ fn with_share(
     library.open_steps(&setup, world.rank() as usize, world)
 }
 
-/// Runs the ignored test `name` of this file as four ranks with a GPU each, of which something goes wrong by `fault`.
+/// Runs the ignored test `name` of this file as four ranks with a GPU each, of which something goes
+/// wrong by `fault`.
 fn on_four_gpus(name: &str, fault: &str) -> Option<Ended> {
     let machine = Machine::in_memory(4)?;
     let mut mpirun = machine.on(launcher_in(machine.path(), 4));
@@ -119,7 +121,8 @@ fn rank_of_copies() {
     });
 }
 
-/// Each mode that communicates has run three steps and then two, and each piece is a call of the driver.
+/// Each mode that communicates has run three steps and then two, and each piece is a call of the
+/// driver.
 #[test]
 fn each_piece_is_a_copy_of_the_driver_in_the_modes_that_communicate() {
     let calls = 3 * (3 + 2) * PIECES.iter().sum::<u32>();
@@ -135,8 +138,8 @@ fn each_piece_is_a_copy_of_the_driver_in_the_modes_that_communicate() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
-/// Each rank opens two such streams, that of its communicator and that of the copies beside computation: a fault in the second call
-/// stops it, and a third call never comes.
+/// Each rank opens two such streams, that of its communicator and that of the copies beside
+/// computation: a fault in the second call stops it, and a third call never comes.
 #[test]
 fn what_runs_beside_computation_has_a_high_priority() {
     let failing = |call: u32| format!("cuStreamCreateWithPriority:{call}:2:1");

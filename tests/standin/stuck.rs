@@ -1,5 +1,5 @@
-//! A job whose GPUs are stuck: what is said, and when. The files are in memory: the disk of a busy machine can take longer
-//! than the limits of these tests, and would be what is said.
+//! A job whose GPUs are stuck: what is said, and when. The files are in memory: the disk of a busy
+//! machine can take longer than the limits of these tests, and would be what is said.
 
 use std::{fs, time::Duration};
 
@@ -18,7 +18,8 @@ fn an_operation_that_hangs_on_one_rank_is_said_once_with_its_place() {
     let Some(machine) = Machine::in_memory(2) else {
         return;
     };
-    // The operation is the third of a block of 40: one of the warm-up and the first one come before.
+    // The operation is the third of a block of 40: one of the warm-up and the first one come
+    // before.
     let fault = "hang:5:1:1";
     let words = "all_reduce -b 1K -e 1K -n 40 -w 1 -c 0 -T 5";
     let ended = machine.broken(2, fault, words).expect_code(4);
@@ -80,7 +81,8 @@ fn a_rank_that_is_stopped_in_the_self_test_is_named() {
     let Some(machine) = Machine::in_memory(2) else {
         return;
     };
-    // A name by which the ranks are told from their workers, which are started by the name of the file itself.
+    // A name by which the ranks are told from their workers, which are started by the name of the
+    // file itself.
     let marker = format!("stuck-self-test-{}", std::process::id());
     let program = machine.path().join(&marker);
     std::os::unix::fs::symlink(BINARY, &program).expect("a link");

@@ -200,7 +200,10 @@ fn a_rank_with_another_secret_is_refused_on_both_sides() {
     assert_eq!(ended[1].code, Some(8));
     let theirs = only_sentence(&ended[1..]);
     assert!(
-        theirs.contains("refuses this rank: they have different secrets, and that of this rank is from the id of the job. Set PXNBENCH_TOKEN"),
+        theirs.contains(
+            "refuses this rank: they have different secrets, and that of this rank is from the id \
+             of the job. Set PXNBENCH_TOKEN"
+        ),
         "{theirs}"
     );
     assert_eq!(ended[0].code, Some(4));
@@ -441,7 +444,8 @@ fn host_memory_is_refused_over_tcp() {
     assert!(what.contains("--backend host needs MPI"), "{what}");
 }
 
-/// A process of another job may listen beside torchrun's store, so a rank that is refused tries the other ports too.
+/// A process of another job may listen beside torchrun's store, so a rank that is refused tries the
+/// other ports too.
 #[test]
 fn a_rank_of_torchrun_with_another_secret_says_so() {
     let Some(machine) = Machine::without_mpi(4) else {
@@ -493,7 +497,8 @@ fn proof_the_doctor_and_stragglers_work_over_tcp() {
     assert_eq!(ended[1].stdout, "");
 }
 
-/// The start of 256 ranks on one machine. They compute times, so that nothing but the meeting takes long.
+/// The start of 256 ranks on one machine. They compute times, so that nothing but the meeting takes
+/// long.
 #[test]
 fn two_hundred_and_fifty_six_ranks_meet() {
     let Some(machine) = Machine::without_mpi(1) else {
@@ -510,7 +515,8 @@ fn two_hundred_and_fifty_six_ranks_meet() {
     eprintln!("256 ranks started in {} s", run["startup_s"]);
 }
 
-/// Rank 0 leaves MASTER_PORT to torchrun's store, and finds one beside it, even if the next port is in use.
+/// Rank 0 leaves MASTER_PORT to torchrun's store, and finds one beside it, even if the next port is
+/// in use.
 #[test]
 fn the_port_of_torchruns_store_is_left_alone() {
     let Some(machine) = Machine::without_mpi(4) else {

@@ -7,9 +7,10 @@ use crate::{
     machine::Machine,
 };
 
-/// Clocks that fall, a value that one GPU lacks, and a GPU that falls off the bus. NVML is asked for a GPU's handle once at the
-/// start, and once per sample.
-const SCRIPT: &str = "1.sm=1980/1980/1200,1.throttle=0/0/36,0.memtemp=!3,0.handle=0/0/0/0/!15,*.energy=1000000/1050000";
+/// Clocks that fall, a value that one GPU lacks, and a GPU that falls off the bus. NVML is asked
+/// for a GPU's handle once at the start, and once per sample.
+const SCRIPT: &str = "1.sm=1980/1980/1200,1.throttle=0/0/36,0.memtemp=!3,0.handle=0/0/0/0/!15,*.\
+                      energy=1000000/1050000";
 
 fn monitor(machine: &Machine, script: &str, words: &str) -> Command {
     let mut command = machine.on(alone(machine.path()));
@@ -134,7 +135,8 @@ fn ctrl_c_and_a_reader_that_has_gone_end_monitor_without_an_error() {
     };
     for script in [
         // The first line is there, so that the handlers are.
-        "\"$0\" monitor --csv --interval 50ms >m.csv & while [ ! -s m.csv ]; do sleep 0.05; done; kill -INT $!; wait $!",
+        "\"$0\" monitor --csv --interval 50ms >m.csv & while [ ! -s m.csv ]; do sleep 0.05; done; \
+         kill -INT $!; wait $!",
         "\"$0\" monitor --csv --interval 50ms | head -n 1 >/dev/null; exit ${PIPESTATUS[0]}",
     ] {
         let mut shell = crate::common::program("bash".as_ref(), machine.path());
@@ -149,8 +151,8 @@ fn rows_of(machine: &Machine, name: &str) -> Vec<BTreeMap<String, String>> {
     csv(&machine.path().join("o").join(name))
 }
 
-/// A run of two processes, whose first one samples both GPUs of the node. The second is limited by its power from the third
-/// sample on, and the first lacks a sensor.
+/// A run of two processes, whose first one samples both GPUs of the node. The second is limited by
+/// its power from the third sample on, and the first lacks a sensor.
 #[test]
 fn a_case_during_which_a_gpu_was_throttled_says_so() {
     let Some(machine) = Machine::with(2) else {
@@ -257,7 +259,8 @@ fn a_run_without_nvml_or_without_a_folder_says_so_and_goes_on() {
     );
 }
 
-/// The GPU falls off the bus after some samples: its rows go on, empty and with the reason, and the run ends well.
+/// The GPU falls off the bus after some samples: its rows go on, empty and with the reason, and the
+/// run ends well.
 #[test]
 fn a_gpu_that_falls_off_the_bus_is_in_the_samples() {
     let Some(machine) = Machine::with(2) else {
@@ -287,9 +290,9 @@ fn samples_are_kept_when_a_signal_ends_the_run() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    let script = "\"$0\" all_reduce -g 2 -b 32M -e 32M -n 20 -N 0 --backend nccl --telemetry=50ms --out o & \
-                  while [ \"$(wc -l <o/results.csv 2>/dev/null || echo 0)\" -lt 4 ]; do sleep 0.05; done; \
-                  kill -TERM $!; wait $!";
+    let script = "\"$0\" all_reduce -g 2 -b 32M -e 32M -n 20 -N 0 --backend nccl --telemetry=50ms \
+                  --out o & while [ \"$(wc -l <o/results.csv 2>/dev/null || echo 0)\" -lt 4 ]; do \
+                  sleep 0.05; done; kill -TERM $!; wait $!";
     let mut shell = crate::common::program("bash".as_ref(), machine.path());
     shell.args(["-c", script, crate::common::BINARY]);
     run(&mut machine.with_nvml(machine.on(shell), "")).expect_code(9);

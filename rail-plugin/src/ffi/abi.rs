@@ -1,5 +1,5 @@
-//! The interfaces of NCCL that are implemented, as its public headers lay them out: `net_v6.h`, `net_v11.h` and
-//! `profiler_v5.h` in `src/include/plugin/` of its sources.
+//! The interfaces of NCCL that are implemented, as its public headers lay them out: `net_v6.h`,
+//! `net_v11.h` and `profiler_v5.h` in `src/include/plugin/` of its sources.
 //!
 //! NCCL 2.18 to 2.27 use v6. From 2.28 on v11 is used, which tells the communicator.
 

@@ -32,10 +32,11 @@ impl Buffer {
     /// Describes memory.
     ///
     /// # Safety
-    /// Until the operation for which it is used is complete, the memory must exist, and no one else may use it in conflict with
-    /// this use. NCCL guarantees this for what it passes to `isend` and `irecv`, except for a communicator that it aborts: then it tests no
-    /// operation of the connection any more before it frees the memory and closes the connection. No thread of this plugin touches the
-    /// memory in between, and `cudaFree` waits for a copy that a GPU has begun.
+    /// Until the operation for which it is used is complete, the memory must exist, and no one else
+    /// may use it in conflict with this use. NCCL guarantees this for what it passes to `isend` and
+    /// `irecv`, except for a communicator that it aborts: then it tests no operation of the
+    /// connection any more before it frees the memory and closes the connection. No thread of this
+    /// plugin touches the memory in between, and `cudaFree` waits for a copy that a GPU has begun.
     pub(super) unsafe fn new(address: usize, bytes: usize, memory: Memory) -> Buffer {
         Buffer {
             address,

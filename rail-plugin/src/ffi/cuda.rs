@@ -1,5 +1,5 @@
-//! Copies between host memory and a GPU, by the CUDA driver. The driver is loaded when NCCL registers memory of a GPU, and is
-//! then in the process anyway.
+//! Copies between host memory and a GPU, by the CUDA driver. The driver is loaded when NCCL
+//! registers memory of a GPU, and is then in the process anyway.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -34,7 +34,8 @@ macro_rules! functions {
             /// # Safety
             /// `library` is libcuda.
             unsafe fn find(library: &Library) -> std::result::Result<Driver, libloading::Error> {
-                // SAFETY: the caller guarantees that it is libcuda, and the table has the types of its header.
+                // SAFETY: the caller guarantees that it is libcuda, and the table has the types of
+                // its header.
                 unsafe { Ok(Driver { $($field: *library.get($name)?,)* }) }
             }
         }
@@ -65,7 +66,8 @@ impl Driver {
             return Ok(());
         }
         let mut name = ptr::null();
-        // SAFETY: the function writes a pointer to a constant string of the driver, or null, and the string ends in a zero byte.
+        // SAFETY: the function writes a pointer to a constant string of the driver, or null, and
+        // the string ends in a zero byte.
         let name = unsafe {
             (self.error_name)(code, &mut name);
             (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy())
@@ -82,7 +84,8 @@ impl Driver {
 fn driver() -> Result<&'static Driver> {
     static DRIVER: OnceLock<std::result::Result<Driver, String>> = OnceLock::new();
     let load = || {
-        // SAFETY: loading libcuda runs its own initialisation only, and the process has loaded it before.
+        // SAFETY: loading libcuda runs its own initialisation only, and the process has loaded it
+        // before.
         let library = unsafe { Library::new("libcuda.so.1") }?;
         // SAFETY: that is libcuda.
         let driver = unsafe { Driver::find(&library) };
@@ -109,7 +112,8 @@ pub(super) struct Copies {
     pinned: *mut c_void,
 }
 
-// SAFETY: the pointers are handles of the driver, which may be used by any thread, and memory that whoever owns this owns.
+// SAFETY: the pointers are handles of the driver, which may be used by any thread, and memory that
+// whoever owns this owns.
 unsafe impl Send for Copies {}
 
 impl Copies {
@@ -129,8 +133,9 @@ impl Copies {
             events: vec![ptr::null_mut(); blocks],
             pinned: ptr::null_mut(),
         };
-        // SAFETY: all functions have the types of cuda.h; they write to what is passed, which lives as long as the call, and
-        // what they make is used until `copies` is dropped. The caller guarantees that the memory stays.
+        // SAFETY: all functions have the types of cuda.h; they write to what is passed, which lives
+        // as long as the call, and what they make is used until `copies` is dropped. The caller
+        // guarantees that the memory stays.
         unsafe {
             driver.check(
                 (driver.current_context)(&mut copies.context),
@@ -139,11 +144,13 @@ impl Copies {
             if copies.context.is_null() {
                 return Err(Failure::new(
                     Code::Cuda,
-                    "NCCL registers memory of a GPU with a rail in a thread without a CUDA context.",
+                    "NCCL registers memory of a GPU with a rail in a thread without a CUDA \
+                     context.",
                 ));
             }
-            // Streams of one priority share CUDA's hardware queues. Queued behind kernels that themselves wait for this copy, it
-            // would never start; the highest priority has queues of its own.
+            // Streams of one priority share CUDA's hardware queues. Queued behind kernels that
+            // themselves wait for this copy, it would never start; the highest priority has queues
+            // of its own.
             let (mut least, mut most) = (0, 0);
             driver.check(
                 (driver.priorities)(&mut least, &mut most),
@@ -169,7 +176,8 @@ impl Copies {
     /// Calls `work` with the GPU's context, and leaves the thread its own.
     fn in_context<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let driver = self.driver;
-        // SAFETY: the context was current when this was made, and NCCL closes connections before contexts.
+        // SAFETY: the context was current when this was made, and NCCL closes connections before
+        // contexts.
         let code = unsafe { (driver.push_context)(self.context) };
         driver.check(code, "Entering the context")?;
         let result = work();
@@ -196,7 +204,8 @@ impl Copies {
     ) -> Result<()> {
         let driver = self.driver;
         self.in_context(|| {
-            // SAFETY: the caller guarantees that the memory is there; stream and event are of the context that is current.
+            // SAFETY: the caller guarantees that the memory is there; stream and event are of the
+            // context that is current.
             unsafe {
                 let code = (driver.copy_to_host)(to.cast(), from as u64, bytes, self.stream);
                 driver.check(code, "Copying from a GPU")?;
@@ -212,7 +221,8 @@ impl Copies {
     /// Returns an error if the driver refuses.
     ///
     /// # Safety
-    /// Both are there, and nobody else writes to either, until [`Copies::is_done`] says so for `block`.
+    /// Both are there, and nobody else writes to either, until [`Copies::is_done`] says so for
+    /// `block`.
     pub(super) unsafe fn start_to_gpu(
         &self,
         block: usize,
@@ -222,7 +232,8 @@ impl Copies {
     ) -> Result<()> {
         let driver = self.driver;
         self.in_context(|| {
-            // SAFETY: the caller guarantees that the memory is there; stream and event are of the context that is current.
+            // SAFETY: the caller guarantees that the memory is there; stream and event are of the
+            // context that is current.
             unsafe {
                 let code = (driver.copy_to_gpu)(to as u64, from.cast(), bytes, self.stream);
                 driver.check(code, "Copying to a GPU")?;
@@ -249,11 +260,13 @@ impl Copies {
 }
 
 impl Drop for Copies {
-    /// Gives all back. If the driver refuses, as at the end of the process, there is nothing left to give back.
+    /// Gives all back. If the driver refuses, as at the end of the process, there is nothing left
+    /// to give back.
     fn drop(&mut self) {
         let driver = self.driver;
         let _ = self.in_context(|| {
-            // SAFETY: these were made above and are used for the last time; whoever owns this has waited for the copies.
+            // SAFETY: these were made above and are used for the last time; whoever owns this has
+            // waited for the copies.
             unsafe {
                 if !self.stream.is_null() {
                     (driver.destroy_stream)(self.stream);

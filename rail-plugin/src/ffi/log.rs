@@ -36,8 +36,8 @@ fn say(level: c_int, sentence: &str) {
     let (Some(logger), Ok(text)) = (logger, CString::new(sentence)) else {
         return;
     };
-    // SAFETY: NCCL's logger takes a level, a subsystem, a file, a line, and a format with its values, as printf does; all
-    // strings end in a zero byte and live until it returns.
+    // SAFETY: NCCL's logger takes a level, a subsystem, a file, a line, and a format with its
+    // values, as printf does; all strings end in a zero byte and live until it returns.
     unsafe {
         logger(
             level,

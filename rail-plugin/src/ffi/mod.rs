@@ -2,7 +2,8 @@
 
 #![expect(
     unsafe_code,
-    reason = "functions with C's calling convention, memory that NCCL names by address, and a library found at run time"
+    reason = "functions with C's calling convention, memory that NCCL names by address, and a \
+              library found at run time"
 )]
 
 mod abi;

@@ -1,4 +1,5 @@
-//! NCCL's net interface. What NCCL gets as pointers are numbers of [`Plugin`], so that a wrong one is an error and no crash.
+//! NCCL's net interface. What NCCL gets as pointers are numbers of [`Plugin`], so that a wrong one
+//! is an error and no crash.
 
 use std::{
     ffi::{CString, c_int},
@@ -98,9 +99,11 @@ pub(super) fn plugin() -> Result<&'static Plugin> {
     Ok(&running()?.plugin)
 }
 
-// --- answers to NCCL ------------------------------------------------------------------------------------------------------
+// --- answers to
+// NCCL --------------------------------------------------------------------------------------------
 
-/// Does `work`, and returns NCCL's code for how it ended. An error, or a panic, becomes one sentence in NCCL's log.
+/// Does `work`, and returns NCCL's code for how it ended. An error, or a panic, becomes one
+/// sentence in NCCL's log.
 pub(super) fn answer(work: impl FnOnce() -> Result<()>) -> c_int {
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     let failure = match result {
@@ -131,7 +134,8 @@ unsafe fn put(place: *mut Opaque, number: Option<usize>) {
     unsafe { place.write(number.map_or(ptr::null_mut(), to_nccl)) };
 }
 
-// --- setting up -----------------------------------------------------------------------------------------------------------
+// --- setting
+// up ----------------------------------------------------------------------------------------------
 
 /// Sets the plugin up, if that is not done.
 fn set_up(logger: Option<Logger>) -> Result<&'static Plugin> {
@@ -292,7 +296,8 @@ unsafe extern "C" fn get_properties_v11(rail: c_int, to: *mut PropertiesV11) -> 
     })
 }
 
-// --- connections ----------------------------------------------------------------------------------------------------------
+// ---
+// connections -------------------------------------------------------------------------------------
 
 /// # Safety
 /// NCCL passed `handle` for a handle, and `listener` for a pointer.
@@ -389,7 +394,8 @@ unsafe extern "C" fn close(end: Opaque) -> c_int {
     answer(|| plugin()?.close(from_nccl(end)))
 }
 
-// --- memory ---------------------------------------------------------------------------------------------------------------
+// ---
+// memory ------------------------------------------------------------------------------------------
 
 /// # Safety
 /// NCCL passed `registration` for a pointer.
@@ -446,7 +452,8 @@ unsafe fn buffer(data: Opaque, bytes: usize, registration: Opaque) -> Buffer {
     unsafe { Buffer::new(data.expose_provenance(), bytes, memory) }
 }
 
-// --- messages -------------------------------------------------------------------------------------------------------------
+// ---
+// messages ----------------------------------------------------------------------------------------
 
 fn size(bytes: c_int) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| {
@@ -465,7 +472,8 @@ unsafe fn send(
     request: *mut Opaque,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller guarantees it; NCCL leaves the memory alone until the operation is complete.
+        // SAFETY: the caller guarantees it; NCCL leaves the memory alone until the operation is
+        // complete.
         let buffer = unsafe {
             put(request, None);
             buffer(data, bytes?, registration)
@@ -519,7 +527,8 @@ unsafe fn receive(
             .filter(|count| (1..=MOST_RECEIVES).contains(count))
             .ok_or_else(|| {
                 Failure::internal(format!(
-                    "NCCL posts a receive of {count} messages; a rail has from 1 to {MOST_RECEIVES}."
+                    "NCCL posts a receive of {count} messages; a rail has from 1 to \
+                     {MOST_RECEIVES}."
                 ))
             })?;
         // SAFETY: the caller guarantees that there are this many.
@@ -533,7 +542,8 @@ unsafe fn receive(
         };
         let mut buffers = Vec::with_capacity(count);
         for at in 0..count {
-            // SAFETY: NCCL passed the memory to `irecv`, and leaves it alone until the operation is complete.
+            // SAFETY: NCCL passed the memory to `irecv`, and leaves it alone until the operation is
+            // complete.
             let buffer = unsafe { buffer(data[at], bytes(at)?, registrations[at]) };
             buffers.push((buffer, tags[at]));
         }
@@ -601,7 +611,8 @@ unsafe extern "C" fn test(request: Opaque, done: *mut c_int, sizes: *mut c_int) 
         for (at, bytes) in bytes.into_iter().enumerate() {
             if !sizes.is_null() {
                 let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-                // SAFETY: NCCL passes null or a place for the size of each message of the operation.
+                // SAFETY: NCCL passes null or a place for the size of each message of the
+                // operation.
                 unsafe { sizes.add(at).write(bytes) };
             }
         }

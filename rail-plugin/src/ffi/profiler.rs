@@ -1,4 +1,5 @@
-//! NCCL's profiler interface, which tells the rank in each communicator and nothing else: no event is asked for.
+//! NCCL's profiler interface, which tells the rank in each communicator and nothing else: no event
+//! is asked for.
 //!
 //! NCCL looks for a profiler in the net plugin if `NCCL_PROFILER_PLUGIN` names no other.
 

@@ -55,7 +55,8 @@ impl Drop for Pages {
     }
 }
 
-/// The blocks of one end of a connection. Copies from and to a GPU take time; those of host memory do not.
+/// The blocks of one end of a connection. Copies from and to a GPU take time; those of host memory
+/// do not.
 pub(crate) struct Staging {
     /// Dropped before the pages, which are pinned by it.
     copies: Option<Copies>,
@@ -77,8 +78,8 @@ impl Staging {
         self.pages.get_or_insert_with(Pages::new)
     }
 
-    /// Prepares copies from and to the GPU whose context is current. It is done when NCCL registers memory, so that nothing is
-    /// allocated while kernels run.
+    /// Prepares copies from and to the GPU whose context is current. It is done when NCCL registers
+    /// memory, so that nothing is allocated while kernels run.
     ///
     /// # Errors
     /// Returns an error if the CUDA driver refuses.
@@ -112,13 +113,15 @@ impl Staging {
         let address = from.address_of(offset, bytes);
         match from.memory() {
             Memory::Gpu if bytes > 0 => {
-                // SAFETY: the buffer's maker guarantees that it is there, and the block is not used while it is busy.
+                // SAFETY: the buffer's maker guarantees that it is there, and the block is not used
+                // while it is busy.
                 let started = unsafe { self.copies()?.start_to_host(slot, to, address, bytes) };
                 self.note_start(slot, started)?;
             }
             _ => {
                 let from = ptr::with_exposed_provenance::<u8>(address);
-                // SAFETY: the buffer's maker guarantees that it is there; the block is large enough and no part of it.
+                // SAFETY: the buffer's maker guarantees that it is there; the block is large enough
+                // and no part of it.
                 unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
             }
         }
@@ -140,21 +143,23 @@ impl Staging {
         let address = to.address_of(offset, bytes);
         match to.memory() {
             Memory::Gpu if bytes > 0 => {
-                // SAFETY: the buffer's maker guarantees that it is there, and the block is not used while it is busy.
+                // SAFETY: the buffer's maker guarantees that it is there, and the block is not used
+                // while it is busy.
                 let started = unsafe { self.copies()?.start_to_gpu(slot, address, from, bytes) };
                 self.note_start(slot, started)?;
             }
             _ => {
                 let to = ptr::with_exposed_provenance_mut::<u8>(address);
-                // SAFETY: the buffer's maker guarantees that it is there; the block is large enough and no part of it.
+                // SAFETY: the buffer's maker guarantees that it is there; the block is large enough
+                // and no part of it.
                 unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
             }
         }
         Ok(())
     }
 
-    /// Notes that the copy of a block was started. One that could not be may be under way all the same, and nothing tells
-    /// when it ends: then the pages are given up.
+    /// Notes that the copy of a block was started. One that could not be may be under way all the
+    /// same, and nothing tells when it ends: then the pages are given up.
     fn note_start(&mut self, slot: usize, started: Result<()>) -> Result<()> {
         match started {
             Ok(()) => self.is_busy[slot] = true,
@@ -197,7 +202,8 @@ impl Staging {
     /// Returns a block that is ready.
     pub(crate) fn block_mut(&mut self, slot: usize, bytes: usize) -> &mut [u8] {
         let start = self.free_block(slot, bytes);
-        // SAFETY: the block is large enough, initialised, and not busy, so that nobody else uses it.
+        // SAFETY: the block is large enough, initialised, and not busy, so that nobody else uses
+        // it.
         unsafe { slice::from_raw_parts_mut(start, bytes) }
     }
 }

@@ -29,7 +29,8 @@ const SOURCES: [&str; 6] = [
     include_str!("../../../src/backend/nccl/compute.cu"),
 ];
 
-/// Returns the folder with the library, which is built once for all tests; `None`, with a message, if there is no C++ compiler.
+/// Returns the folder with the library, which is built once for all tests; `None`, with a message,
+/// if there is no C++ compiler.
 pub(crate) fn library_folder() -> Option<PathBuf> {
     if Command::new("c++").arg("--version").output().is_err() {
         let why = "c++ does not run, so that no stand-in for a GPU can be built";

@@ -1,5 +1,6 @@
-//! The shared object as NCCL uses it: two processes load it, make all calls of its interfaces, and check every byte that
-//! arrives and every byte that is counted. GPU memory is that of the stand-in for libcuda.
+//! The shared object as NCCL uses it: two processes load it, make all calls of its interfaces, and
+//! check every byte that arrives and every byte that is counted. GPU memory is that of the stand-in
+//! for libcuda.
 
 mod gpu;
 mod job;
@@ -53,7 +54,8 @@ fn all_calls_of_the_newer_interface_carry_every_byte_and_tell_relayed_ones() {
         assert_eq!(own["rank"], from);
         assert_eq!(own["node"], format!("node{from}"));
         assert_eq!(own["rails"], 3);
-        // Its rank in the communicator is 4 or 5. What has that tag is its own, what has another is relayed.
+        // Its rank in the communicator is 4 or 5. What has that tag is its own, what has another is
+        // relayed.
         for (origin, relayed) in [(4 + from, false), (6 + from, true)] {
             for rail in [0, 2] {
                 let flow = json!({"rail": rail, "peer_rail": rail, "peer": 1 - from, "communicator": communicator,
@@ -194,7 +196,8 @@ fn the_shared_object_needs_neither_mpi_nor_cuda_and_stays_loaded() {
     );
 }
 
-/// The scenarios under valgrind, which finds memory that is used after it was freed, or was never written.
+/// The scenarios under valgrind, which finds memory that is used after it was freed, or was never
+/// written.
 #[test]
 fn all_calls_use_memory_as_they_may() {
     if Command::new("valgrind").arg("--version").output().is_err() {

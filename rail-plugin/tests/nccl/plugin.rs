@@ -1,4 +1,5 @@
-//! The plugin's functions, called as NCCL calls them. Each is found by its place in the structure of NCCL's headers.
+//! The plugin's functions, called as NCCL calls them. Each is found by its place in the structure
+//! of NCCL's headers.
 
 #![expect(
     unsafe_code,

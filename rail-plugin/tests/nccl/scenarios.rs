@@ -19,7 +19,8 @@ use crate::{
 /// The id of the communicator of all scenarios.
 pub(crate) const COMMUNICATOR: u64 = 0xfe40_8bfb_c3fb_5073;
 
-/// Messages of a connection in [`all_calls`]: none, few, a block of the plugin, and more than all its blocks.
+/// Messages of a connection in [`all_calls`]: none, few, a block of the plugin, and more than all
+/// its blocks.
 pub(crate) const SIZES: [u64; 6] = [0, 1, 4095, 262_144, 262_145, 1_100_007];
 
 /// The bytes of each message in [`many`], and in [`slow`].
@@ -50,7 +51,8 @@ fn logged(words: &str) -> bool {
     plugin::log().iter().any(|line| line.contains(words))
 }
 
-// --- all calls ------------------------------------------------------------------------------------------------------------
+// --- all
+// calls -------------------------------------------------------------------------------------------
 
 /// Memory of a kind, filled, and registered with an end.
 #[expect(unsafe_code, reason = "memory of a GPU that is the processor's")]
@@ -113,7 +115,8 @@ fn both_ways(worker: &Worker, rail: c_int, kind: c_int) -> Ends {
     }
 }
 
-/// Tags of what rank `rank` of the job sends: its own rank in the communicator, and one that it relays for.
+/// Tags of what rank `rank` of the job sends: its own rank in the communicator, and one that it
+/// relays for.
 fn tags(rank: i32) -> [c_int; 2] {
     [4 + rank, 6 + rank]
 }
@@ -224,7 +227,8 @@ fn all_calls(mut worker: Worker) {
     worker.plugin.finalize(worker.context);
 }
 
-// --- connections ----------------------------------------------------------------------------------------------------------
+// ---
+// connections -------------------------------------------------------------------------------------
 
 fn world(mut worker: Worker) {
     worker.init(COMMUNICATOR);
@@ -322,7 +326,8 @@ fn dies(mut worker: Worker) {
     worker.plugin.close_recv(end);
 }
 
-// --- what is played -------------------------------------------------------------------------------------------------------
+// --- what is
+// played ------------------------------------------------------------------------------------------
 
 fn stalls(mut worker: Worker) {
     worker.init(COMMUNICATOR);
@@ -407,7 +412,8 @@ fn slow(mut worker: Worker) {
         took.push(began.elapsed());
         worker.plugin.close_send(end);
     }
-    // How fast the other one is depends on what else the machine does. The first block may have left before.
+    // How fast the other one is depends on what else the machine does. The first block may have
+    // left before.
     if let [_, slow] = took[..] {
         let least = Duration::from_secs_f64((SLOW_BYTES as f64 - 262_144.0) / 20e6);
         assert!(slow >= least, "{slow:?}");

@@ -1,4 +1,5 @@
-//! What a process of a job works with: connections, messages that flow, and files to meet the other process by.
+//! What a process of a job works with: connections, messages that flow, and files to meet the other
+//! process by.
 
 use std::{
     env,
@@ -99,7 +100,8 @@ impl Worker {
         self.folder.join(name)
     }
 
-    // --- the other process --------------------------------------------------------------------------------------
+    // --- the other
+    // process -------------------------------------------------------------------------------------
 
     /// Tells the other process something.
     pub(crate) fn tell(&self, name: &str, bytes: &[u8]) {
@@ -126,7 +128,8 @@ impl Worker {
         self.hear(&format!("{name}-{}", self.peer()));
     }
 
-    // --- connections --------------------------------------------------------------------------------------------
+    // ---
+    // connections ---------------------------------------------------------------------------------
 
     /// Connects to a listener, trying again as NCCL does.
     pub(crate) fn connect(&self, rail: c_int, handle: Handle) -> Opaque {
@@ -166,7 +169,8 @@ impl Worker {
         receiver
     }
 
-    // --- messages -----------------------------------------------------------------------------------------------
+    // ---
+    // messages ------------------------------------------------------------------------------------
 
     pub(crate) fn post(&self, receiver: Opaque, parts: Vec<(Memory, c_int, Vec<u8>)>) -> Receive {
         let passed: Vec<_> = parts
@@ -217,7 +221,8 @@ impl Worker {
         send.request = (!request.is_null()).then_some(request);
     }
 
-    /// Drives all operations until all are complete. They start in order, and the last one is tested first.
+    /// Drives all operations until all are complete. They start in order, and the last one is
+    /// tested first.
     pub(crate) fn finish(&self, mut sends: Vec<Send>, mut receives: Vec<Receive>) {
         let began = Instant::now();
         while !sends.is_empty() || !receives.is_empty() {

@@ -90,7 +90,8 @@ pub(super) struct Host {
     capacity: Option<Bytes>,
     exec: ExecOptions,
     reductions: Reductions,
-    /// The input of a reduction that multiplies it first: MPI's send buffer in such a case, also in place.
+    /// The input of a reduction that multiplies it first: MPI's send buffer in such a case, also in
+    /// place.
     pub(super) scaled: GuardedBuffer,
 }
 
@@ -123,8 +124,8 @@ impl Host {
         }
     }
 
-    /// Returns the backend of rank `rank` of the processes that pass the same `group`, which have the order of their `key`.
-    /// Every process calls it; MPI is running.
+    /// Returns the backend of rank `rank` of the processes that pass the same `group`, which have
+    /// the order of their `key`. Every process calls it; MPI is running.
     pub(super) fn in_group(rank: u64, group: u32, key: u32, capacity: Option<Bytes>) -> Host {
         let mut host = Host::new(rank, capacity);
         let (color, key) = (group as c_int, key as c_int);

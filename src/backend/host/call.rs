@@ -39,9 +39,9 @@ impl MpiCall {
 /// Returns the MPI call of `collective`. The comments tell which buffers it uses on the root and on
 /// the others, and which elements are checked.
 ///
-/// Waived for every collective: more than 2³¹-1 elements (MPI's counts are `int`), reductions of 8-bit
-/// floats (MPI has no such types), and avg and mulsum of integers (MPI has no such operations). In place,
-/// alltoall, alltoallv and sendrecv are timed but not checked, as with NCCL.
+/// Waived for every collective: more than 2³¹-1 elements (MPI's counts are `int`), reductions of
+/// 8-bit floats (MPI has no such types), and avg and mulsum of integers (MPI has no such
+/// operations). In place, alltoall, alltoallv and sendrecv are timed but not checked, as with NCCL.
 pub(super) fn call_for(collective: Collective) -> MpiCall {
     match collective {
         // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is

@@ -1,5 +1,5 @@
-//! [`Communicator`]: collectives on slices of host memory, for programs of one's own. They run through the same calls
-//! as those that are measured.
+//! [`Communicator`]: collectives on slices of host memory, for programs of one's own. They run
+//! through the same calls as those that are measured.
 
 #![expect(
     unsafe_code,
@@ -26,7 +26,8 @@ use crate::{
     world,
 };
 
-/// All processes, as ranks that run collectives on slices. Only the thread that started MPI may use it.
+/// All processes, as ranks that run collectives on slices. Only the thread that started MPI may use
+/// it.
 pub struct Communicator {
     rank: u64,
     ranks: u64,
@@ -42,8 +43,9 @@ impl Communicator {
     /// Returns an error if this thread has not started MPI.
     pub fn open() -> anyhow::Result<Communicator> {
         if !world::mpi::is_running_in_this_thread() {
-            let what = "collectives on slices need MPI, which has not started these ranks. Start them with mpirun or srun, without \
-                        the variables of another launcher, such as RANK and WORLD_SIZE";
+            let what = "collectives on slices need MPI, which has not started these ranks. Start \
+                        them with mpirun or srun, without the variables of another launcher, such \
+                        as RANK and WORLD_SIZE";
             return Err(Failure::on_all_ranks(Code::Launch, what));
         }
         let (mut rank, mut ranks) = (0, 0);
@@ -60,7 +62,8 @@ impl Communicator {
         })
     }
 
-    /// Runs `what` from `send` to `recv`. A buffer that this rank neither sends from nor receives into may have any length.
+    /// Runs `what` from `send` to `recv`. A buffer that this rank neither sends from nor receives
+    /// into may have any length.
     ///
     /// # Errors
     /// Returns an error if a buffer has the wrong length, or if MPI cannot do it.
@@ -86,8 +89,8 @@ impl Communicator {
         Ok(())
     }
 
-    /// Runs `what` in `buffer`, which is as long as the longer buffer out of place. If the other one is a single chunk, it
-    /// is this rank's chunk of `buffer`.
+    /// Runs `what` in `buffer`, which is as long as the longer buffer out of place. If the other
+    /// one is a single chunk, it is this rank's chunk of `buffer`.
     ///
     /// # Errors
     /// As [`Communicator::run`].
@@ -117,7 +120,8 @@ impl Communicator {
         Ok(())
     }
 
-    /// Sends the next `sent[r]` elements of `send` to each rank r, and receives the next `received[r]` elements of `recv` from it.
+    /// Sends the next `sent[r]` elements of `send` to each rank r, and receives the next
+    /// `received[r]` elements of `recv` from it.
     ///
     /// # Errors
     /// As [`Communicator::run`].
@@ -171,7 +175,8 @@ impl Communicator {
     /// Runs the operation of `case`. In place, `send` is `recv`.
     ///
     /// # Safety
-    /// The pointers are valid for the elements that `case` and `parts` send and receive on this rank.
+    /// The pointers are valid for the elements that `case` and `parts` send and receive on this
+    /// rank.
     unsafe fn operate<T: Element>(
         &self,
         case: &Case,
@@ -200,7 +205,8 @@ impl Communicator {
         };
         let scaled: Vec<T>;
         if let Some(factor) = reduction::factor(case, self.rank) {
-            // SAFETY: by this function's contract; every reduction sends from that many elements on every rank.
+            // SAFETY: by this function's contract; every reduction sends from that many elements on
+            // every rank.
             let input = unsafe { slice::from_raw_parts(send, case.counts.send as usize) };
             scaled = reduction::scaled(input, factor);
             operation.send = scaled.as_ptr().cast();
@@ -259,7 +265,11 @@ impl Communicator {
     fn impossible(&self, case: &Case) -> Option<String> {
         let spec = case.collective.spec();
         if spec.reduces != case.redop.is_some() || spec.rooted != case.root.is_some() {
-            return Some("a reduction needs an operation, a collective from or to one rank a root, and others neither".into());
+            return Some(
+                "a reduction needs an operation, a collective from or to one rank a root, and \
+                 others neither"
+                    .into(),
+            );
         }
         if let Some(root) = case.root.filter(|root| u64::from(*root) >= self.ranks) {
             return Some(format!(
@@ -276,7 +286,8 @@ impl Communicator {
         reduction::unsupported(case.dtype, case.redop?)
     }
 
-    /// Returns the lengths that the send and the receive buffer must have on this rank; `None` for one that it does not use.
+    /// Returns the lengths that the send and the receive buffer must have on this rank; `None` for
+    /// one that it does not use.
     fn lengths(&self, case: &Case) -> (Option<usize>, Option<usize>) {
         let send = Some(case.counts.send as usize);
         let recv = Some(case.counts.recv as usize);
@@ -293,7 +304,8 @@ impl Communicator {
     }
 }
 
-/// Returns the elements that a rank sends and receives if MPI is given `count`; a root may send or receive less.
+/// Returns the elements that a rank sends and receives if MPI is given `count`; a root may send or
+/// receive less.
 fn counts(collective: Collective, count: usize, ranks: usize) -> Counts {
     let (one, all) = (count as u64, count.saturating_mul(ranks) as u64);
     let (send, recv) = match collective {

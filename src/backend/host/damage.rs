@@ -71,7 +71,8 @@ impl Host {
         }
     }
 
-    /// Returns the first byte of the last checked element, and the bits that make it wrong; `None` if nothing is checked.
+    /// Returns the first byte of the last checked element, and the bits that make it wrong; `None`
+    /// if nothing is checked.
     pub(super) fn last_checked(&mut self, case: &Case) -> Option<(&mut u8, u8)> {
         let layout = self.layout(case);
         let region = layout.expected.iter().rev().find(|region| region.len > 0)?;
@@ -81,7 +82,8 @@ impl Host {
         Some((&mut self.recv.part(region, size)[last], fault))
     }
 
-    /// Returns the first byte of the last element that MPI may only read, and a bit of it; `None` if there is none.
+    /// Returns the first byte of the last element that MPI may only read, and a bit of it; `None`
+    /// if there is none.
     pub(super) fn last_sent(&mut self, case: &Case) -> Option<(&mut u8, u8)> {
         let sent = case.counts.send * case.dtype.size();
         let is_separate =
@@ -94,7 +96,8 @@ impl Host {
         Some((&mut buffer.first(sent as usize)[last], 1))
     }
 
-    /// Returns the byte of a guard zone that is beside `buffer`, and a bit of it; `None` if there is no such zone.
+    /// Returns the byte of a guard zone that is beside `buffer`, and a bit of it; `None` if there
+    /// is no such zone.
     pub(super) fn byte_beside(
         &mut self,
         case: &Case,

@@ -11,8 +11,8 @@ use crate::{
     units::Bytes,
 };
 
-/// A buffer in host memory with a guard zone's room before and after it. It consists of 64-bit words, so that every element
-/// type is aligned.
+/// A buffer in host memory with a guard zone's room before and after it. It consists of 64-bit
+/// words, so that every element type is aligned.
 #[derive(Default)]
 pub(super) struct GuardedBuffer(Vec<u64>);
 
@@ -54,7 +54,8 @@ impl GuardedBuffer {
         self.stretch(zone.position(ZONE), ZONE)
     }
 
-    /// Returns `length` bytes from `begin` on, counted from the start of the room before the buffer.
+    /// Returns `length` bytes from `begin` on, counted from the start of the room before the
+    /// buffer.
     fn stretch(&mut self, begin: u64, length: u64) -> &mut [u8] {
         let words = &mut self.0[..];
         // SAFETY: every u64 is eight valid bytes, and bytes need no alignment.

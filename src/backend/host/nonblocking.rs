@@ -12,7 +12,8 @@ use mpi::ffi;
 use super::{call::check_code, operation::Operation};
 use crate::collective::{Case, Collective};
 
-/// The MPI call that starts a collective. It uses the same buffers as the one that waits for the end.
+/// The MPI call that starts a collective. It uses the same buffers as the one that waits for the
+/// end.
 #[derive(Clone, Copy)]
 pub(super) struct NonblockingCall {
     /// The name of the function, for messages.
@@ -81,7 +82,8 @@ impl StartedCollective {
     }
 }
 
-/// Returns the MPI call that starts `collective`; `None` for a hypercube, whose rounds wait for each other.
+/// Returns the MPI call that starts `collective`; `None` for a hypercube, whose rounds wait for
+/// each other.
 pub(super) fn nonblocking_call(collective: Collective) -> Option<NonblockingCall> {
     let call = |name, start| Some(NonblockingCall { name, start });
     match collective {
@@ -235,7 +237,8 @@ unsafe fn scatter(op: &Operation<'_>, requests: &mut [ffi::MPI_Request; 2]) -> c
     }
 }
 
-/// Receives first, so that what comes need not be kept elsewhere. In place, what is sent is copied before.
+/// Receives first, so that what comes need not be kept elsewhere. In place, what is sent is copied
+/// before.
 unsafe fn sendrecv(op: &Operation<'_>, requests: &mut [ffi::MPI_Request; 2]) -> c_int {
     let (next, previous) = op.neighbours();
     let (count, dtype, comm) = (op.count, op.dtype, op.comm);

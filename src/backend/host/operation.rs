@@ -65,8 +65,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Returns the send argument of a call in which only the root may pass MPI_IN_PLACE; the others send from their own
-    /// buffer.
+    /// Returns the send argument of a call in which only the root may pass MPI_IN_PLACE; the others
+    /// send from their own buffer.
     pub(super) fn send_to_root(&self) -> *const c_void {
         if self.is_root() {
             self.send_or_in_place()
@@ -106,8 +106,8 @@ impl Operation<'_> {
         (next, previous)
     }
 
-    /// Copies the first `elements` of what is sent in place to the other buffer, and returns it; out of place, returns the
-    /// send buffer.
+    /// Copies the first `elements` of what is sent in place to the other buffer, and returns it;
+    /// out of place, returns the send buffer.
     ///
     /// # Safety
     /// The pointers are valid for that many elements.

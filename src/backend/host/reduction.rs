@@ -1,5 +1,5 @@
-//! Reductions: MPI's own operations, operations on 16-bit floats, which MPI does not have, and avg and mulsum of floats,
-//! which are sums of inputs that each rank multiplies first, as NCCL does.
+//! Reductions: MPI's own operations, operations on 16-bit floats, which MPI does not have, and avg
+//! and mulsum of floats, which are sums of inputs that each rank multiplies first, as NCCL does.
 
 #![expect(
     unsafe_code,
@@ -44,7 +44,8 @@ pub(super) fn factor(case: &Case, rank: u64) -> Option<f64> {
     }
 }
 
-/// Multiplies the floats of type `dtype` in `from` by `factor`, each rounded to that type, as is the factor.
+/// Multiplies the floats of type `dtype` in `from` by `factor`, each rounded to that type, as is
+/// the factor.
 pub(super) fn scale(dtype: DType, factor: f64, from: &[u8], to: &mut [u8]) {
     let float = factor as f32;
     match dtype {
@@ -241,9 +242,9 @@ impl Float16 for bf16 {
     }
 }
 
-/// Reduces `count` elements of `inputs` into `results`. A sum or product of two 16-bit floats that is
-/// rounded to float first and then to 16 bits is the one that is rounded once: float has more than
-/// twice the digits.
+/// Reduces `count` elements of `inputs` into `results`. A sum or product of two 16-bit floats that
+/// is rounded to float first and then to 16 bits is the one that is rounded once: float has more
+/// than twice the digits.
 ///
 /// # Safety
 /// Both buffers have `count` elements of type T, and do not overlap.

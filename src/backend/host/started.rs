@@ -13,7 +13,8 @@ use mpi::ffi;
 use super::{call::check_code, datatype::datatype, operation::in_place_argument, reduction};
 use crate::{backend::Element, collective::Case};
 
-/// An operation that MPI has started, with its buffer. If it is dropped before it has ended, the buffer stays MPI's.
+/// An operation that MPI has started, with its buffer. If it is dropped before it has ended, the
+/// buffer stays MPI's.
 #[must_use = "it ends only if it is waited for"]
 pub struct StartedOperation<'a, T: Element> {
     buffer: ManuallyDrop<Vec<T>>,
@@ -41,7 +42,8 @@ impl<T: Element> StartedOperation<'_, T> {
         let mut buffer = ManuallyDrop::new(input);
         // SAFETY: MPI sets the handle at the start of an operation.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-        // SAFETY: the buffer has that many elements, and is neither moved nor freed before the operation has ended.
+        // SAFETY: the buffer has that many elements, and is neither moved nor freed before the
+        // operation has ended.
         let code = unsafe {
             ffi::MPI_Iallreduce(
                 in_place_argument(),
@@ -62,7 +64,8 @@ impl<T: Element> StartedOperation<'_, T> {
         })
     }
 
-    /// Returns whether the operation has ended. Most MPI libraries go on with it only in such a call.
+    /// Returns whether the operation has ended. Most MPI libraries go on with it only in such a
+    /// call.
     ///
     /// # Errors
     /// Returns an error if MPI fails.

@@ -99,7 +99,8 @@ impl Backend for NcclBackend {
         // later are made of sends and receives.
         self.float8.check(case)?;
         if case.collective == Collective::HyperCube && self.exec_options.operations() > 1 {
-            let what = "-m makes one group of several operations, and each round of a hypercube is a group of its own";
+            let what = "-m makes one group of several operations, and each round of a hypercube \
+                        is a group of its own";
             return Err(Waived(what.into()));
         }
         match case.root {

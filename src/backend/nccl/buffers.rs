@@ -17,7 +17,8 @@ use crate::{
     units::Bytes,
 };
 
-/// Bytes before the data. The driver and NCCL map memory in pages of this size: the data keep the alignment of the allocation.
+/// Bytes before the data. The driver and NCCL map memory in pages of this size: the data keep the
+/// alignment of the allocation.
 const FRONT: u64 = 2 << 20;
 
 /// Bytes that a buffer has beside its data.
@@ -42,8 +43,8 @@ pub(super) struct Buffers {
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// Allocates both on `device` for messages of up to `largest` bytes that start `unalign` elements behind an aligned
-    /// address.
+    /// Allocates both on `device` for messages of up to `largest` bytes that start `unalign`
+    /// elements behind an aligned address.
     ///
     /// # Errors
     /// Returns an error if there is not enough memory.
@@ -76,7 +77,8 @@ impl Buffers {
         FRONT + self.unalign * case.dtype.size()
     }
 
-    /// Returns the address to pass to a kernel together with `region` of `case`; the kernel adds the region's offset.
+    /// Returns the address to pass to a kernel together with `region` of `case`; the kernel adds
+    /// the region's offset.
     ///
     /// # Errors
     /// Returns an error if the region is not in the buffer.

@@ -39,13 +39,15 @@ pub struct Comm {
     is_observed: Cell<bool>,
 }
 
-/// A communicator as the thread of the watch sees it. It is dropped before the communicator is closed.
+/// A communicator as the thread of the watch sees it. It is dropped before the communicator is
+/// closed.
 struct CommObserver {
     nccl: Arc<Nccl>,
     raw: RawComm,
 }
 
-// SAFETY: its only call, ncclCommGetAsyncError, is one that NCCL allows beside the calls of another thread.
+// SAFETY: its only call, ncclCommGetAsyncError, is one that NCCL allows beside the calls of another
+// thread.
 unsafe impl Send for CommObserver {}
 
 impl CommObserver {

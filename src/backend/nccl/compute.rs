@@ -43,7 +43,8 @@ pub(super) struct ComputeKernel {
 }
 
 impl ComputeKernel {
-    /// Compiles the kernel for the device of `context`, a wave of which fills `share` of what its multiprocessors run at once.
+    /// Compiles the kernel for the device of `context`, a wave of which fills `share` of what its
+    /// multiprocessors run at once.
     ///
     /// # Errors
     /// Returns an error if the driver cannot compile it.
@@ -65,7 +66,8 @@ impl ComputeKernel {
         })
     }
 
-    /// Puts a kernel of `waves` waves of blocks into `stream`, of which each thread makes `iterations` iterations.
+    /// Puts a kernel of `waves` waves of blocks into `stream`, of which each thread makes
+    /// `iterations` iterations.
     ///
     /// # Errors
     /// Returns an error if the driver fails.

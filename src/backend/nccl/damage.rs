@@ -1,7 +1,7 @@
 //! What NCCL changed on a rank where it may change nothing, and what a deliberate fault changes.
 //!
-//! The guard zones are compared by the processor: they are small, and no kernel has to be compiled for them. The send buffer is
-//! checked by the kernel that checks the receive buffer.
+//! The guard zones are compared by the processor: they are small, and no kernel has to be compiled
+//! for them. The send buffer is checked by the kernel that checks the receive buffer.
 
 use super::rank_device::RankDevice;
 use crate::collective::{
@@ -50,7 +50,8 @@ impl RankDevice {
         self.count(case, seed, CaseBuffer::Send, &layout.send)
     }
 
-    /// Returns what has changed in the send buffer, after [`RankDevice::check_sent`]. The stream is empty.
+    /// Returns what has changed in the send buffer, after [`RankDevice::check_sent`]. The stream is
+    /// empty.
     ///
     /// # Errors
     /// Returns an error if the GPU fails.
@@ -69,7 +70,8 @@ impl RankDevice {
         Ok(Some(damage))
     }
 
-    /// Flips one bit at `target`. Returns `false` if no such place is checked in `case`. The stream is empty.
+    /// Flips one bit at `target`. Returns `false` if no such place is checked in `case`. The stream
+    /// is empty.
     ///
     /// # Errors
     /// Returns an error if the GPU fails.
@@ -90,7 +92,8 @@ impl RankDevice {
         Ok(true)
     }
 
-    /// Returns where the last checked element is, and the bits that make it wrong; `None` if nothing is checked.
+    /// Returns where the last checked element is, and the bits that make it wrong; `None` if
+    /// nothing is checked.
     fn last_checked(&self, case: &Case) -> anyhow::Result<Option<(CaseBuffer, u64, u8)>> {
         let layout = case.layout(self.rank());
         let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else {
@@ -102,7 +105,8 @@ impl RankDevice {
         Ok(Some((CaseBuffer::Receive, at, fault)))
     }
 
-    /// Returns where the last element of the send buffer is, and a bit of it; `None` if there is none.
+    /// Returns where the last element of the send buffer is, and a bit of it; `None` if there is
+    /// none.
     fn last_sent(&self, case: &Case) -> anyhow::Result<Option<(CaseBuffer, u64, u8)>> {
         let sent = case.counts.send;
         if sent == 0 || case.buffer_mode == BufferMode::InPlace {
@@ -112,7 +116,8 @@ impl RankDevice {
         Ok(Some((CaseBuffer::Send, at, 1)))
     }
 
-    /// Returns where the byte of a guard zone beside `buffer` is, and a bit of it; `None` if there is no such zone.
+    /// Returns where the byte of a guard zone beside `buffer` is, and a bit of it; `None` if there
+    /// is no such zone.
     fn byte_beside(
         &self,
         case: &Case,

@@ -37,8 +37,8 @@ pub enum DeviceStream {
     Null,
     /// A stream that, as in nccl-tests, does not wait for the null stream.
     NonBlocking,
-    /// As `NonBlocking`, with the highest priority: when a block ends, the GPU starts waiting blocks
-    /// of this stream first, even if a kernel of another stream is still running.
+    /// As `NonBlocking`, with the highest priority: when a block ends, the GPU starts waiting
+    /// blocks of this stream first, even if a kernel of another stream is still running.
     HighPriority,
 }
 
@@ -60,7 +60,8 @@ impl Device {
         let version = driver.version()?;
         if version < OLDEST {
             let what = format!(
-                "the driver supports CUDA {version} only; {OLDEST} is needed: update it to 525 or newer"
+                "the driver supports CUDA {version} only; {OLDEST} is needed: update it to 525 or \
+                 newer"
             );
             return Err(Failure::on_this_rank(Code::Cuda, what));
         }
@@ -316,7 +317,8 @@ impl Device {
     pub fn write(&self, buffer: &Buffer, offset: u64, from: &[u8]) -> anyhow::Result<()> {
         let address = buffer.part(offset, from.len() as u64)?;
         self.bind()?;
-        // SAFETY: `part` has checked that the bytes lie in the buffer; the stream lives as long as this value.
+        // SAFETY: `part` has checked that the bytes lie in the buffer; the stream lives as long as
+        // this value.
         unsafe { self.driver.write(address, from, self.raw_stream()) }
     }
 
@@ -330,8 +332,8 @@ impl Device {
         let target = to.part(bytes.start, length)?;
         self.bind()?;
         let stream = self.raw_stream();
-        // SAFETY: `part` has checked that the bytes lie in the buffers, which are different ones; the stream lives as long as
-        // this value.
+        // SAFETY: `part` has checked that the bytes lie in the buffers, which are different ones;
+        // the stream lives as long as this value.
         unsafe { self.driver.copy(target, source, length as usize, stream) }
     }
 

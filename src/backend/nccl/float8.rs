@@ -28,7 +28,8 @@ impl Float8Support {
         }
         if case.redop.is_some() && !self.is_reduced {
             return Err(Waived(format!(
-                "NCCL reduces {name} only on GPUs of compute capability 9.0 and newer, and not all are"
+                "NCCL reduces {name} only on GPUs of compute capability 9.0 and newer, and not \
+                 all are"
             )));
         }
         Ok(())

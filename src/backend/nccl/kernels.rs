@@ -187,8 +187,9 @@ impl Kernels {
             blocks: self.blocks_for(region.len * size),
             threads: THREADS,
         };
-        // SAFETY: the kernel takes one `Work`, laid out as here. The caller chooses the buffer and the region: if they are not
-        // memory of the device, CUDA stops the kernel and reports an error on the stream.
+        // SAFETY: the kernel takes one `Work`, laid out as here. The caller chooses the buffer and
+        // the region: if they are not memory of the device, CUDA stops the kernel and reports an
+        // error on the stream.
         unsafe { module.launch(stream, grid, work) }
     }
 

@@ -45,8 +45,8 @@ impl NcclLibrary {
         let first = &versions[0];
         if let Some(rank) = versions.iter().position(|version| version != first) {
             let what = format!(
-                "rank 0 has NCCL {first} and rank {rank} has NCCL {}, but all ranks need the same. Check NCCL_HOME and \
-                 LD_LIBRARY_PATH there",
+                "rank 0 has NCCL {first} and rank {rank} has NCCL {}, but all ranks need the \
+                 same. Check NCCL_HOME and LD_LIBRARY_PATH there",
                 versions[rank]
             );
             return Err(Failure::on_all_ranks(Code::Nccl, what));
@@ -143,12 +143,13 @@ impl NcclLibrary {
         Ok(Box::new(backend))
     }
 
-    /// Opens the backend of training steps on GPU `gpu` of this process: a communicator of NCCL with a stream and two buffers
-    /// for each communicator of the step, and computation whose kernels are timed here, while the GPU is idle. Every process
-    /// calls it, and each has one GPU.
+    /// Opens the backend of training steps on GPU `gpu` of this process: a communicator of NCCL
+    /// with a stream and two buffers for each communicator of the step, and computation whose
+    /// kernels are timed here, while the GPU is idle. Every process calls it, and each has one GPU.
     ///
     /// # Errors
-    /// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if NCCL fails.
+    /// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if
+    /// NCCL fails.
     pub fn open_steps(
         self,
         setup: &StepSetup<'_>,

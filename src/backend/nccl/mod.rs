@@ -5,9 +5,9 @@
 //! rank is a GPU and its end of a communicator (`rank_device`), with its `buffers`. [`comm`] is the
 //! communicator, [`call`] the NCCL calls for a case, [`device`] the GPU and its memory. [`kernels`]
 //! fill and check data on the GPU, [`selfcheck`] compares them with their description, and `damage`
-//! finds what changed beside them. `step` runs training steps: several communicators on one GPU, and
-//! computation beside them, whose kernel is in `compute`. Nothing in here has a deadline: every wait polls, and the
-//! caller's deadline ends the process.
+//! finds what changed beside them. `step` runs training steps: several communicators on one GPU,
+//! and computation beside them, whose kernel is in `compute`. Nothing in here has a deadline: every
+//! wait polls, and the caller's deadline ends the process.
 
 mod backend;
 mod buffers;

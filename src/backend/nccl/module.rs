@@ -96,8 +96,8 @@ impl Module {
             .bind_to_thread()
             .map_err(|error| failure(&format!("cannot use the device for the {name}"), error))?;
         let mut parameters = [ptr::from_mut(&mut parameter).cast::<c_void>()];
-        // SAFETY: `function` belongs to the module that `self` keeps loaded; by this function's contract it takes one T, which
-        // the driver copies before the call returns.
+        // SAFETY: `function` belongs to the module that `self` keeps loaded; by this function's
+        // contract it takes one T, which the driver copies before the call returns.
         unsafe {
             result::launch_kernel(
                 self.function,
@@ -159,7 +159,8 @@ fn compile_failure(name: &str, log: &[u8], error: DriverError) -> anyhow::Error 
     let log = CStr::from_bytes_until_nul(log).unwrap_or_default();
     let log = log.to_string_lossy();
     let mut what = format!(
-        "the driver cannot compile the {name}; they need driver 525 or newer, and compute capability 7.0 or newer"
+        "the driver cannot compile the {name}; they need driver 525 or newer, and compute \
+         capability 7.0 or newer"
     );
     if !log.trim().is_empty() {
         what += &format!(" ({})", log.trim());

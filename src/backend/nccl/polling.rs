@@ -18,9 +18,11 @@ const PAUSE: u32 = 2000;
 
 /// The pauses between the questions of a loop that waits for a GPU.
 ///
-/// Each yields the processor, as in nccl-tests, because the threads of NCCL need it too. After 10 ms the thread also [rests](rest), once
-/// in 10 ms, and after 100 ms it sleeps each time, for 1/2000 of the time waited so far. A time is too long by no more than that and
-/// what Linux takes to wake a thread, about 50 us; between 10 and 100 ms it rarely is, because a wait seldom ends in a rest.
+/// Each yields the processor, as in nccl-tests, because the threads of NCCL need it too. After 10
+/// ms the thread also [rests](rest), once in 10 ms, and after 100 ms it sleeps each time, for
+/// 1/2000 of the time waited so far. A time is too long by no more than that and what Linux takes
+/// to wake a thread, about 50 us; between 10 and 100 ms it rarely is, because a wait seldom ends in
+/// a rest.
 #[derive(Debug)]
 pub(super) struct Polling {
     began: Instant,
@@ -58,7 +60,8 @@ mod tests {
             late += u32::from(began.elapsed() > PATIENT);
             polling.pause();
         }
-        // The shortest sleep is 1/2000 of 100 ms, so there is room for 4000. Yielding asks some 100,000 times.
+        // The shortest sleep is 1/2000 of 100 ms, so there is room for 4000. Yielding asks some
+        // 100,000 times.
         assert!(late < 10_000, "{late}");
     }
 

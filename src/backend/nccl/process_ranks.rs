@@ -179,8 +179,9 @@ impl ProcessRanks {
         Ok(self.nccl.unique_id()?.to_vec())
     }
 
-    /// Returns the time that NCCL predicts for `case`, on a communicator of `ranks` ranks of its own: a communicator keeps
-    /// what was simulated on it, and would run it with the next operation.
+    /// Returns the time that NCCL predicts for `case`, on a communicator of `ranks` ranks of its
+    /// own: a communicator keeps what was simulated on it, and would run it with the next
+    /// operation.
     ///
     /// # Errors
     /// Returns an error if NCCL fails.

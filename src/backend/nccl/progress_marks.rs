@@ -28,8 +28,8 @@ pub(super) struct ProgressMarks<'a> {
 }
 
 impl<'a> ProgressMarks<'a> {
-    /// Creates the marks of `steps` steps of `operations` operations each on the first of `ranks`, and begins to count the
-    /// steps; `None` counts nothing.
+    /// Creates the marks of `steps` steps of `operations` operations each on the first of `ranks`,
+    /// and begins to count the steps; `None` counts nothing.
     ///
     /// # Errors
     /// Returns an error if the driver fails.
@@ -62,7 +62,8 @@ impl<'a> ProgressMarks<'a> {
         Ok(marks)
     }
 
-    /// Notes that `count` steps were handed to the GPU, and records a mark if one is due after them.
+    /// Notes that `count` steps were handed to the GPU, and records a mark if one is due after
+    /// them.
     ///
     /// # Errors
     /// Returns an error if the driver fails.

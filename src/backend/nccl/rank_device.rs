@@ -253,7 +253,8 @@ impl RankDevice {
         let PreparedOp { send, recv, .. } = self.prepare(case)?;
         let call = comm.call_for(case)?;
         let stream = self.device.raw_stream();
-        // SAFETY: as in `start`, at the offset 0; the stream is of the communicator's GPU, which is this rank's.
+        // SAFETY: as in `start`, at the offset 0; the stream is of the communicator's GPU, which is
+        // this rank's.
         unsafe { comm.enqueue(&call, 0, Addresses { send, recv }, stream) }
     }
 

@@ -42,8 +42,8 @@ impl fmt::Display for ThreadRanks {
     }
 }
 
-/// The meeting point of a thread with the other threads of its process and, through the first one, the other
-/// processes.
+/// The meeting point of a thread with the other threads of its process and, through the first one,
+/// the other processes.
 pub(super) struct ThreadBarrier<'a> {
     pub(super) threads: &'a Barrier,
     /// Waits for the other processes; only the first thread has it.
@@ -51,7 +51,8 @@ pub(super) struct ThreadBarrier<'a> {
 }
 
 impl ThreadBarrier<'_> {
-    /// Returns `ranks` if theirs is the progress that counts for the process: those of the first thread.
+    /// Returns `ranks` if theirs is the progress that counts for the process: those of the first
+    /// thread.
     fn counted<'a>(&self, ranks: &'a [RankDevice]) -> Option<&'a [RankDevice]> {
         self.processes.is_some().then_some(ranks)
     }

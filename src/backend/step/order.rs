@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::mode::StepMode;
 use crate::workload::Step;
 
-/// For each operation of `step`, the operations that end before it begins in `mode`, which are among those before it; `None`
-/// for those that the mode leaves out. The one before it in its stream is among them. Of several in one stream only the last is,
-/// because the others end before it. An operation that is left out ends, as the others see it, when those have ended that it
+/// For each operation of `step`, the operations that end before it begins in `mode`, which are
+/// among those before it; `None` for those that the mode leaves out. The one before it in its
+/// stream is among them. Of several in one stream only the last is, because the others end before
+/// it. An operation that is left out ends, as the others see it, when those have ended that it
 /// waits for.
 pub fn waits(step: &Step, mode: StepMode) -> Vec<Option<BTreeSet<usize>>> {
     let mut waits = Vec::with_capacity(step.operations.len());
@@ -108,7 +109,8 @@ mod tests {
         assert_eq!(communication, expected);
     }
 
-    /// A long chain of operations that are left out has no longer and longer list of what it waits for.
+    /// A long chain of operations that are left out has no longer and longer list of what it waits
+    /// for.
     #[test]
     fn of_each_stream_only_the_last_is_waited_for() {
         let mut chain: Vec<(usize, Vec<usize>)> = Vec::new();

@@ -11,27 +11,35 @@ const TOLERANCE: &str = "5";
 /// What is required of results.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CheckArgs {
-    /// Fail (exit code 7) if the highest busbw over the sizes is lower, in GB/s: 300. With a size, that size counts: 1G:300;
-    /// with a collective, that one: all_reduce:1G:300. Several are separated by commas
+    /// Fail (exit code 7) if the highest busbw over the sizes is lower, in GB/s: 300. With a size,
+    /// that size counts: 1G:300; with a collective, that one: all_reduce:1G:300. Several are
+    /// separated by commas
     #[arg(long, value_name = "GBPS", value_parser = thresholds, help_heading = "Pass or fail")]
     min_busbw: Vec<Several<Threshold>>,
 
-    /// Fail if the highest busbw over the sizes is below this percentage of the peak of the job's links
+    /// Fail if the highest busbw over the sizes is below this percentage of the peak of the job's
+    /// links
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Pass or fail")]
     min_pct_peak: Option<f64>,
 
-    /// Fail if a case is slower than in this run (a folder, or its results.csv), beyond chance and by more than --tolerance.
-    /// Both need repetitions: -N, -I or --precision
+    /// Fail if a case is slower than in this run (a folder, or its results.csv), beyond chance and
+    /// by more than --tolerance. Both need repetitions: -N, -I or --precision
     #[arg(long, value_name = "RUN", help_heading = "Pass or fail")]
     baseline: Option<PathBuf>,
 
     /// How much slower than the baseline a case may be, in percent
-    #[arg(long, value_name = "PERCENT", value_parser = tolerance, default_value = TOLERANCE, requires = "baseline",
-        help_heading = "Pass or fail")]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = tolerance,
+        default_value = TOLERANCE,
+        requires = "baseline",
+        help_heading = "Pass or fail",
+    )]
     tolerance: f64,
 
-    /// Fail if a published value is not reached: its name, or auto for those of this GPU and number of ranks and nodes;
-    /// pxnbench check --list-references lists all
+    /// Fail if a published value is not reached: its name, or auto for those of this GPU and number
+    /// of ranks and nodes; pxnbench check --list-references lists all
     #[arg(long, value_name = "NAME", help_heading = "Pass or fail")]
     reference: Option<String>,
 }

@@ -21,7 +21,13 @@ const BOTH: &str = "both";
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClusterArgs {
     /// Nodes
-    #[arg(long, value_name = "N", value_parser = values::positive::<u64>, default_value = "2", conflicts_with = "from")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = values::positive::<u64>,
+        default_value = "2",
+        conflicts_with = "from",
+    )]
     nodes: u64,
 
     /// GPUs per node [default: 2, or those of the file]
@@ -32,13 +38,15 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, conflicts_with = "from")]
     rails: Option<u32>,
 
-    /// Topology of a node: split (each GPU has a switch of its own), shared (one switch is above these), both of them one
-    /// after the other, or a file as NCCL_TOPO_DUMP_FILE writes it [default: split]
+    /// Topology of a node: split (each GPU has a switch of its own), shared (one switch is above
+    /// these), both of them one after the other, or a file as NCCL_TOPO_DUMP_FILE writes it
+    /// [default: split]
     #[arg(long, value_name = "split|shared|both|FILE")]
     topology: Option<PathBuf>,
 
-    /// Channels that NCCL uses for collectives; its log has them as `coll channels` [default: those of the log, with --theory
-    /// those of the recorded runs on two nodes with two GPUs and two rails, else unknown]
+    /// Channels that NCCL uses for collectives; its log has them as `coll channels` [default: those
+    /// of the log, with --theory those of the recorded runs on two nodes with two GPUs and two
+    /// rails, else unknown]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, conflicts_with = "from")]
     channels: Option<u32>,
 }

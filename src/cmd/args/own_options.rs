@@ -1,4 +1,5 @@
-//! The options of a subcommand that starts a sweep. They may also follow the sweep's collectives: `submit all_reduce --wait`.
+//! The options of a subcommand that starts a sweep. They may also follow the sweep's collectives:
+//! `submit all_reduce --wait`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -7,8 +8,8 @@ use clap::Command;
 /// The words that name the program and the subcommand.
 const NAMES: usize = 2;
 
-/// Moves the options of `subcommand` before the arguments of the sweep. Behind the first of these only its long options
-/// count, because the sweep has short ones of its own; behind `--` none do.
+/// Moves the options of `subcommand` before the arguments of the sweep. Behind the first of these
+/// only its long options count, because the sweep has short ones of its own; behind `--` none do.
 pub fn before_the_sweep(words: Vec<OsString>, subcommand: &Command) -> Vec<OsString> {
     let mut words = words.into_iter();
     let mut own: Vec<OsString> = words.by_ref().take(NAMES).collect();

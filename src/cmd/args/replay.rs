@@ -19,16 +19,23 @@ pub struct WorkloadArgs {
     #[arg(value_name = "WORKLOAD", required_unless_present = "from_trace", help = workload_help())]
     workload: Option<String>,
 
-    /// Replay the step in a trace from PyTorch's profiler, or from its ExecutionTraceObserver (which has no times)
+    /// Replay the step in a trace from PyTorch's profiler, or from its ExecutionTraceObserver
+    /// (which has no times)
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     from_trace: Option<PathBuf>,
 
-    /// Size in MiB at which a bucket of gradients is reduced: bucket_cap_mb of PyTorch's DDP; with --tune a list
-    /// [default: 25]
-    #[arg(long, value_name = "MIB", value_parser = BucketSizes::parse, help_heading = "Built-in workloads")]
+    /// Size in MiB at which a bucket of gradients is reduced: bucket_cap_mb of PyTorch's DDP; with
+    /// --tune a list [default: 25]
+    #[arg(
+        long,
+        value_name = "MIB",
+        value_parser = BucketSizes::parse,
+        help_heading = "Built-in workloads",
+    )]
     bucket_mb: Option<BucketSizes>,
 
-    /// The same for the first bucket [default: as for the others; PyTorch's is 1 unless bucket_cap_mb is given]
+    /// The same for the first bucket [default: as for the others; PyTorch's is 1 unless
+    /// bucket_cap_mb is given]
     #[arg(long, value_name = "MIB", help_heading = "Built-in workloads")]
     first_bucket_mb: Option<f64>,
 
@@ -37,18 +44,34 @@ pub struct WorkloadArgs {
     gradient_as_bucket_view: bool,
 
     /// Layers that are gathered ahead of the layer that computes (FSDP)
-    #[arg(long, value_name = "N", default_value_t = defaults().prefetch, help_heading = "Built-in workloads")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = defaults().prefetch,
+        help_heading = "Built-in workloads",
+    )]
     prefetch: u32,
 
     /// Micro-batches of a step
-    #[arg(long, value_name = "N", default_value_t = defaults().micro_batches, help_heading = "Built-in workloads")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = defaults().micro_batches,
+        help_heading = "Built-in workloads",
+    )]
     micro_batches: u32,
 
     /// Share of the tokens, from 0 to 1, that is not spread evenly over experts
-    #[arg(long, value_name = "PART", default_value_t = defaults().skew, help_heading = "Built-in workloads")]
+    #[arg(
+        long,
+        value_name = "PART",
+        default_value_t = defaults().skew,
+        help_heading = "Built-in workloads",
+    )]
     skew: f64,
 
-    /// Tensor parallelism without sequence parallelism: all_reduce instead of all_gather and reduce_scatter
+    /// Tensor parallelism without sequence parallelism: all_reduce instead of all_gather and
+    /// reduce_scatter
     #[arg(long, help_heading = "Built-in workloads")]
     no_sequence_parallel: bool,
 
@@ -60,7 +83,8 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     pipeline: Option<u64>,
 
-    /// Ranks among which experts are divided [default: 8 if that divides a larger number of ranks, otherwise all]
+    /// Ranks among which experts are divided [default: 8 if that divides a larger number of ranks,
+    /// otherwise all]
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     expert: Option<u64>,
 
@@ -69,15 +93,31 @@ pub struct WorkloadArgs {
     layers: Option<u32>,
 
     /// Multiply all sizes by this factor, for example to try a workload on a small machine
-    #[arg(long, value_name = "FACTOR", default_value_t = defaults().size_scale, help_heading = "Built-in workloads")]
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value_t = defaults().size_scale,
+        help_heading = "Built-in workloads",
+    )]
     size_scale: f64,
 
     /// Multiply all times of computation by this factor
-    #[arg(long, value_name = "FACTOR", default_value_t = defaults().time_scale, help_heading = "Built-in workloads")]
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value_t = defaults().time_scale,
+        help_heading = "Built-in workloads",
+    )]
     time_scale: f64,
 
     /// With --print: the number of ranks for which the workload is printed
-    #[arg(long, value_name = "N", value_parser = values::ranks, default_value = "8", requires = "print")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = values::ranks,
+        default_value = "8",
+        requires = "print",
+    )]
     ranks: u32,
 }
 
@@ -91,7 +131,8 @@ impl WorkloadArgs {
         let mut options = self.options();
         if let Some(BucketSizes(sizes)) = &self.bucket_mb {
             let [size] = sizes.as_slice() else {
-                let what = "only --tune and pxnbench experiment compare several sizes of buckets. Name one";
+                let what = "only --tune and pxnbench experiment compare several sizes of buckets. \
+                            Name one";
                 return Err(Failure::on_all_ranks(Code::Usage, what));
             };
             options.bucket_mb = *size;
@@ -163,7 +204,8 @@ impl WorkloadArgs {
     }
 }
 
-/// Returns the built-in workload of this name, or if there is none the workload in the file of this name.
+/// Returns the built-in workload of this name, or if there is none the workload in the file of this
+/// name.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! What a slip on the command line may have meant: names that other programs use, and options of other programs.
+//! What a slip on the command line may have meant: names that other programs use, and options of
+//! other programs.
 
 /// Names of collectives elsewhere, without case, hyphens and underscores.
 const COLLECTIVES: [(&str, &str); 8] = [
@@ -65,10 +66,12 @@ const REDUCTIONS: [(&str, &str); 9] = [
     ("premulsum", "mulsum"),
 ];
 
-/// Prefixes and suffixes of names in programs and libraries: `ncclAllReduce`, `MPI_Allreduce`, `ncclFloat16`.
+/// Prefixes and suffixes of names in programs and libraries: `ncclAllReduce`, `MPI_Allreduce`,
+/// `ncclFloat16`.
 const LIBRARIES: [&str; 3] = ["nccl", "rccl", "mpi"];
 
-/// Returns a name without what it may differ in: case, hyphens, underscores, `_perf` and what follows it.
+/// Returns a name without what it may differ in: case, hyphens, underscores, `_perf` and what
+/// follows it.
 pub(super) fn plain(text: &str) -> String {
     let text = text.to_ascii_lowercase().replace(['_', '-'], "");
     match text.split_once("perf") {
@@ -107,8 +110,8 @@ pub(super) fn without_library(name: &str) -> &str {
     rest.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
-/// Options that say how many ranks there are and where, which is up to the launcher. `-N` and `-n` are not among them:
-/// they are also options of a sweep.
+/// Options that say how many ranks there are and where, which is up to the launcher. `-N` and `-n`
+/// are not among them: they are also options of a sweep.
 const LAUNCHER_OPTIONS: [&str; 33] = [
     "-np",
     "--np",
@@ -145,18 +148,20 @@ const LAUNCHER_OPTIONS: [&str; 33] = [
     "--mca",
 ];
 
-/// Returns a sentence on the first word of a sweep's arguments that is an option of a launcher, or a long option with one
-/// hyphen. `long_options` are the names of the sweep's own.
+/// Returns a sentence on the first word of a sweep's arguments that is an option of a launcher, or
+/// a long option with one hyphen. `long_options` are the names of the sweep's own.
 pub fn option_slip(words: &[String], long_options: &[&str]) -> Option<String> {
     words.iter().find_map(|word| {
         let name = word.split('=').next().unwrap_or(word);
         if LAUNCHER_OPTIONS.contains(&name) {
             return Some(format!(
-                "{name} is an option of the launcher, which starts the ranks. Put it before pxnbench: mpirun -np 4 pxnbench \
-                 all_reduce, or srun -n 4 pxnbench all_reduce"
+                "{name} is an option of the launcher, which starts the ranks. Put it before \
+                 pxnbench: mpirun -np 4 pxnbench all_reduce, or srun -n 4 pxnbench all_reduce"
             ));
         }
-        let long = name.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
+        let long = name
+            .strip_prefix('-')
+            .filter(|rest| !rest.starts_with('-'))?;
         let written = long.replace('-', "_");
         let mut known = long_options.iter();
         let meant = known.find(|known| known.replace('-', "_") == written)?;

@@ -1,4 +1,5 @@
-//! Values of the command line: collectives, types, operations, roots, whole numbers. Each parser's error is a sentence.
+//! Values of the command line: collectives, types, operations, roots, whole numbers. Each parser's
+//! error is a sentence.
 
 use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
 
@@ -16,7 +17,8 @@ use crate::{
     units::Bytes,
 };
 
-/// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
+/// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd`
+/// compares the two.
 pub const SUBCOMMANDS: [&str; 17] = [
     "levels",
     "launch",

@@ -6,7 +6,8 @@ pub(super) const fn lanes(w: u32) -> u64 {
     if w < 32 { 32 / w as u64 } else { 1 }
 }
 
-/// Returns all bits or none. The conditions are practically random, and a mispredicted branch would cost more than it saves.
+/// Returns all bits or none. The conditions are practically random, and a mispredicted branch would
+/// cost more than it saves.
 #[inline]
 pub(super) fn when(condition: bool) -> u64 {
     u64::from(condition).wrapping_neg()
@@ -28,8 +29,8 @@ pub(super) const fn bias(w: u32, m: u32) -> u64 {
     ones(w - 2 - m)
 }
 
-/// Returns the inverse of an odd number modulo 2^64: an odd number is its own inverse modulo 8, and each step doubles the
-/// number of correct bits.
+/// Returns the inverse of an odd number modulo 2^64: an odd number is its own inverse modulo 8, and
+/// each step doubles the number of correct bits.
 #[inline]
 pub(super) fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |x, _| {
@@ -37,7 +38,8 @@ pub(super) fn inverse(odd: u64) -> u64 {
     })
 }
 
-/// Returns the bits of `x` as a float of W bits, rounded to nearest, ties to even. `x` must be zero or normal in the type.
+/// Returns the bits of `x` as a float of W bits, rounded to nearest, ties to even. `x` must be zero
+/// or normal in the type.
 #[inline]
 pub(super) fn narrow<const W: u32, const M: u32>(x: f64) -> u64 {
     if W == 64 {

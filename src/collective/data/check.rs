@@ -60,8 +60,8 @@ pub fn count_wrong_noting(key: &DataKey, content: &Content, got: &[u8], note: &d
     wrong
 }
 
-/// Returns the bits to invert in the first byte of an element of `content` to make it wrong: the lowest bit, or a higher one
-/// if a few units in the last place are allowed.
+/// Returns the bits to invert in the first byte of an element of `content` to make it wrong: the
+/// lowest bit, or a higher one if a few units in the last place are allowed.
 pub fn fault_in(key: &DataKey, content: &Content) -> u8 {
     if Recipe::new(key, content).slack == 0 {
         1

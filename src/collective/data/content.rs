@@ -1,4 +1,5 @@
-//! [`Content`]: what a stretch of a buffer holds, and the number of ranks up to which that is exact.
+//! [`Content`]: what a stretch of a buffer holds, and the number of ranks up to which that is
+//! exact.
 
 use super::{
     bits::narrow,
@@ -11,7 +12,8 @@ use super::{
 pub struct DataKey {
     /// Element type.
     pub dtype: DType,
-    /// The reduction for which the inputs are generated; `None` if elements are only moved and may have any bits.
+    /// The reduction for which the inputs are generated; `None` if elements are only moved and may
+    /// have any bits.
     pub redop: Option<RedOp>,
     /// Ranks of the communicator.
     pub ranks: u64,
@@ -22,7 +24,8 @@ pub struct DataKey {
 /// The content of a stretch of elements. `k` is the index of an element in the stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Inputs of ranks: element `k` is input element `first + k % chunk` of rank `rank + k / chunk`.
+    /// Inputs of ranks: element `k` is input element `first + k % chunk` of rank
+    /// `rank + k / chunk`.
     Input {
         /// The rank of the first chunk.
         rank: u64,
@@ -41,7 +44,8 @@ pub enum Content {
 }
 
 impl Content {
-    /// Returns input elements `first..first + len` of `rank`, followed by the same elements of the next ranks.
+    /// Returns input elements `first..first + len` of `rank`, followed by the same elements of the
+    /// next ranks.
     pub fn input(rank: u64, first: u64, len: u64) -> Content {
         Content::Input {
             rank,
@@ -51,8 +55,8 @@ impl Content {
     }
 }
 
-/// Returns the number of ranks up to which the values are exact. Within [`MAX_RANKS`] only an avg of f8e4m3 has a limit: NCCL
-/// multiplies by 1/n, which the type cannot represent below 1/64.
+/// Returns the number of ranks up to which the values are exact. Within [`MAX_RANKS`] only an avg
+/// of f8e4m3 has a limit: NCCL multiplies by 1/n, which the type cannot represent below 1/64.
 pub fn most_ranks(dtype: DType, redop: Option<RedOp>) -> u64 {
     if (dtype, redop) == (DType::F8e4m3, Some(RedOp::Avg)) {
         64
@@ -61,8 +65,8 @@ pub fn most_ranks(dtype: DType, redop: Option<RedOp>) -> u64 {
     }
 }
 
-/// Returns the factor by which a mulsum multiplies the input of `rank`, as an element of `dtype` in little-endian order
-/// followed by zeros: 1 for even ranks and 2 for odd ones, as in nccl-tests.
+/// Returns the factor by which a mulsum multiplies the input of `rank`, as an element of `dtype` in
+/// little-endian order followed by zeros: 1 for even ranks and 2 for odd ones, as in nccl-tests.
 pub fn scalar(dtype: DType, rank: u64) -> [u8; 8] {
     let integer = 1 + rank % 2;
     let float = integer as f64;
@@ -92,8 +96,9 @@ pub struct Region {
     pub content: Content,
 }
 
-/// The number of ranks up to which the tests prove all of this. The first limits beyond it: above 16,384 ranks an avg of half
-/// becomes subnormal, which the generator does not model; above 65,536 a rank affects fewer than 1 in 128 elements of a
-/// bfloat16 sum, fewer than 1 in 2,048 of an f8 sum, and fewer than 1 in 8,192 of a sum of 8-bit integers (which stays exact).
-/// Everything else is exact up to 2^19 ranks.
+/// The number of ranks up to which the tests prove all of this. The first limits beyond it: above
+/// 16,384 ranks an avg of half becomes subnormal, which the generator does not model; above 65,536
+/// a rank affects fewer than 1 in 128 elements of a bfloat16 sum, fewer than 1 in 2,048 of an f8
+/// sum, and fewer than 1 in 8,192 of a sum of 8-bit integers (which stays exact). Everything else
+/// is exact up to 2^19 ranks.
 pub const MAX_RANKS: u64 = 4096;

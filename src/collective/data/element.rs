@@ -41,7 +41,8 @@ impl Recipe {
         }
     }
 
-    /// Fills `out` with integers or raw bits of width W. There is one loop per form, so the form is not tested per element.
+    /// Fills `out` with integers or raw bits of width W. There is one loop per form, so the form is
+    /// not tested per element.
     fn fill_bits<const W: u32>(&self, rank: u32, from: u64, out: &mut [u8]) {
         match self.form {
             Form::Product => each::<W>(from, out, |i| self.int_product::<W>(i, rank)),
@@ -83,11 +84,13 @@ impl Recipe {
         }
     }
 
-    /// Stores `value(i, slot)` for elements `from..`, where `slot` is that of `rank` in the unit of element `i`.
+    /// Stores `value(i, slot)` for elements `from..`, where `slot` is that of `rank` in the unit of
+    /// element `i`.
     ///
-    /// Ranks advance by a stride from unit to unit, so that even in a short message each rank visits each slot and each
-    /// window. They also rotate by a random number of slots every [`TURN`] units, so that no rank is tied to one lane of a
-    /// vector or to one position in the library's own chunks.
+    /// Ranks advance by a stride from unit to unit, so that even in a short message each rank
+    /// visits each slot and each window. They also rotate by a random number of slots every
+    /// [`TURN`] units, so that no rank is tied to one lane of a vector or to one position in the
+    /// library's own chunks.
     fn each_slot<const W: u32>(
         &self,
         rank: u32,
@@ -123,8 +126,9 @@ impl Recipe {
         (rank + phase as u32 + (unit % TURN) as u32 * self.stride) % self.ring
     }
 
-    /// Returns word `at` of the random stream of `slot`. It uses 32-bit multiplications and shifts, which GPUs have in
-    /// hardware; the slot enters between the two rounds, so that a slot and its successor share the first.
+    /// Returns word `at` of the random stream of `slot`. It uses 32-bit multiplications and shifts,
+    /// which GPUs have in hardware; the slot enters between the two rounds, so that a slot and its
+    /// successor share the first.
     pub(super) fn word(&self, at: u64, slot: u32) -> u32 {
         let mut x = at as u32 ^ self.key[0];
         x ^= x >> 16;
@@ -137,8 +141,8 @@ impl Recipe {
         x ^ x >> 16
     }
 
-    /// Returns the W bits of `slot`'s stream that belong to element `i`. The stream runs along the elements byte by byte, so
-    /// narrow elements share a word, the *unit*.
+    /// Returns the W bits of `slot`'s stream that belong to element `i`. The stream runs along the
+    /// elements byte by byte, so narrow elements share a word, the *unit*.
     fn bits<const W: u32>(&self, i: u64, slot: u32) -> u64 {
         if W == 64 {
             return u64::from(self.word(2 * i, slot)) | u64::from(self.word(2 * i + 1, slot)) << 32;
@@ -190,12 +194,12 @@ impl Recipe {
         own.wrapping_mul(inverse(next))
     }
 
-    /// Returns an element of a sum. `share` is the part of its contribution that a rank puts in; the library multiplies it by
-    /// the inverse.
+    /// Returns an element of a sum. `share` is the part of its contribution that a rank puts in;
+    /// the library multiplies it by the inverse.
     fn float_sum<const W: u32, const M: u32>(&self, i: u64, slot: u32, share: f64) -> u64 {
         let mark = |slot| (self.bits::<W>(i, slot) >> (W - self.depth)) & when(slot < self.window);
-        // The last bit of the result is always set, so it needs the whole significand and a zeroed buffer is wrong
-        // everywhere.
+        // The last bit of the result is always set, so it needs the whole significand and a zeroed
+        // buffer is wrong everywhere.
         let own = mark(slot) | u64::from(slot == 0);
         let magnitude = own as i64 - mark(slot + 1) as i64;
         let shared = self.shared::<W>(i);
@@ -226,11 +230,11 @@ impl Recipe {
         (bits + (1 << M)) ^ self.flip
     }
 
-    /// Returns the position of an element among the `values` of its type (all 2^W if `None`), such that the greatest is in
-    /// slot 0.
+    /// Returns the position of an element among the `values` of its type (all 2^W if `None`), such
+    /// that the greatest is in slot 0.
     ///
-    /// Only the winner affects the result, so the lanes of a unit have their winners on different ranks: even a message of a
-    /// few bytes then depends on as many ranks as possible.
+    /// Only the winner affects the result, so the lanes of a unit have their winners on different
+    /// ranks: even a message of a few bytes then depends on as many ranks as possible.
     fn order<const W: u32>(&self, i: u64, slot: u32, values: Option<u64>) -> u64 {
         let below = |bound: u64, bits| ((u128::from(bound) * u128::from(bits)) >> W) as u64;
         let any = self.bits::<W>(i, 0);

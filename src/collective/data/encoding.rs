@@ -2,7 +2,8 @@
 
 use super::types::{DType, RedOp};
 
-/// The encoding of generated elements: integers and raw bits by their width, floats by their format.
+/// The encoding of generated elements: integers and raw bits by their width, floats by their
+/// format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -20,7 +21,8 @@ pub enum ElementEncoding {
 }
 
 impl ElementEncoding {
-    /// Returns the encoding of `dtype` for `redop`. Without a reduction, a float is generated as raw bits.
+    /// Returns the encoding of `dtype` for `redop`. Without a reduction, a float is generated as
+    /// raw bits.
     pub fn new(dtype: DType, redop: Option<RedOp>) -> ElementEncoding {
         match (dtype, redop) {
             (DType::Int8 | DType::Uint8, _) | (DType::F8e4m3 | DType::F8e5m2, None) => {
@@ -64,7 +66,8 @@ impl ElementEncoding {
         }
     }
 
-    /// Returns the slots that contribute a power of two to a product: twice the exponent that cannot overflow or underflow.
+    /// Returns the slots that contribute a power of two to a product: twice the exponent that
+    /// cannot overflow or underflow.
     pub(super) fn product_window(self) -> u32 {
         match self {
             ElementEncoding::F8e4m3 => 2 * 6,

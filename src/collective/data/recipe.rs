@@ -1,4 +1,5 @@
-//! [`Recipe`]: what the elements of a stretch depend on, computed once for both the host and the kernels on the GPU.
+//! [`Recipe`]: what the elements of a stretch depend on, computed once for both the host and the
+//! kernels on the GPU.
 
 use super::{
     bits::{lanes, narrow, widen},
@@ -13,7 +14,8 @@ use super::{
 pub enum Form {
     /// All bits set.
     Sentinel,
-    /// A mark minus its successor's. With one slot it is the mark alone, which also serves elements that are only moved.
+    /// A mark minus its successor's. With one slot it is the mark alone, which also serves elements
+    /// that are only moved.
     Sum,
     /// As `Sum`, with marks that decrease from slot to slot, so nothing overflows.
     Stairs,
@@ -29,7 +31,8 @@ pub enum Form {
     Scaled,
 }
 
-/// Everything that the value of an element depends on besides its index, computed once for a stretch.
+/// Everything that the value of an element depends on besides its index, computed once for a
+/// stretch.
 ///
 /// The kernels take this struct as a parameter, hence the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,8 @@ pub struct Recipe {
     pub first: u64,
     /// Elements before those of the next rank.
     pub chunk: u64,
-    /// Bits of the f64 by which a floating-point result is multiplied: 1/ranks rounded to the type in an avg, else 1.
+    /// Bits of the f64 by which a floating-point result is multiplied: 1/ranks rounded to the type
+    /// in an avg, else 1.
     pub factor: u64,
     /// XORed onto an element of a max or min, to adapt its order to signed types and to min.
     pub flip: u64,
@@ -53,7 +57,8 @@ pub struct Recipe {
     pub stride: u32,
     /// Slots between the lanes of a unit, if each lane has its own rotation.
     pub spread: u32,
-    /// Slots from 0 that have a mark in sums of floats and of 8-bit integers, and an exponent in floating-point products.
+    /// Slots from 0 that have a mark in sums of floats and of 8-bit integers, and an exponent in
+    /// floating-point products.
     pub window: u32,
     /// Bits of a mark in floating-point sums.
     pub depth: u32,
@@ -71,7 +76,8 @@ pub struct Recipe {
 
 /// Slots that have a mark in sums of 8-bit integers.
 pub(super) const STAIRS: u64 = 8;
-/// Distance between the smallest marks of two adjacent slots in such sums. The greatest mark is below `STAIRS * STEP`.
+/// Distance between the smallest marks of two adjacent slots in such sums. The greatest mark is
+/// below `STAIRS * STEP`.
 pub(super) const STEP: u64 = 16;
 const _: () = assert!(
     STAIRS * STEP - 1 <= i8::MAX as u64,
@@ -141,7 +147,8 @@ fn form(kind: ElementEncoding, key: &DataKey, content: &Content) -> Form {
     }
 }
 
-/// Returns 1/n for the result of an avg of floats, rounded as by NCCL: to double, to float, then to the type.
+/// Returns 1/n for the result of an avg of floats, rounded as by NCCL: to double, to float, then to
+/// the type.
 fn factor(kind: ElementEncoding, key: &DataKey, content: &Content) -> f64 {
     if key.redop != Some(RedOp::Avg) || !matches!(content, Content::Reduced { .. }) {
         return 1.0;
@@ -159,7 +166,8 @@ fn factor(kind: ElementEncoding, key: &DataKey, content: &Content) -> f64 {
     }
 }
 
-/// Returns the sign bits of a unit's elements, for floats as well: the order of their bit patterns reverses below zero.
+/// Returns the sign bits of a unit's elements, for floats as well: the order of their bit patterns
+/// reverses below zero.
 fn signs(dtype: DType) -> u64 {
     match dtype {
         DType::Uint8 | DType::Uint32 | DType::Uint64 => 0,
@@ -170,8 +178,8 @@ fn signs(dtype: DType) -> u64 {
     }
 }
 
-/// Returns [`Recipe::flip`]. A float of opposite sign, or an integer with each bit inverted, has the opposite place in the
-/// order.
+/// Returns [`Recipe::flip`]. A float of opposite sign, or an integer with each bit inverted, has
+/// the opposite place in the order.
 fn flip(dtype: DType, redop: Option<RedOp>) -> u64 {
     match (redop, dtype.is_float()) {
         (Some(RedOp::Min), false) => !signs(dtype),
@@ -200,8 +208,8 @@ fn window(kind: ElementEncoding, redop: Option<RedOp>, ranks: u64) -> u32 {
     ranks.min(most) as u32
 }
 
-/// Returns a step that visits every slot before it returns to the first, and is near the golden section so that it visits
-/// each stretch of slots early.
+/// Returns a step that visits every slot before it returns to the first, and is near the golden
+/// section so that it visits each stretch of slots early.
 fn stride(ring: u32) -> u32 {
     let golden = (u64::from(ring) * 618 / 1000) as u32;
     (golden.max(1)..)
@@ -216,12 +224,14 @@ fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
     a
 }
 
-/// Returns the greatest number of bits of a mark within the bound derived in the module documentation.
+/// Returns the greatest number of bits of a mark within the bound derived in the module
+/// documentation.
 fn depth(significand: u32, window: u32) -> u32 {
     ((1u64 << significand) / u64::from(window.div_ceil(2)) + 1).ilog2()
 }
 
-/// Returns two words in which each bit depends on every bit of the seed, so related seeds give unrelated words.
+/// Returns two words in which each bit depends on every bit of the seed, so related seeds give
+/// unrelated words.
 fn mixed(seed: u64) -> [u32; 2] {
     let mut x = seed.wrapping_add(0x5ea5_1de5_eed5_0001);
     for odd in [0xa24b_aed4_963e_e407, 0x9fb2_1c65_1e98_df25u64] {

@@ -2,8 +2,8 @@
 
 use super::content::{Content, Region};
 
-/// Returns the first wrong element of `regions`, which lie in the order of their offsets, by repeated calls of `count`, which
-/// counts those of a part; `None` if there is none.
+/// Returns the first wrong element of `regions`, which lie in the order of their offsets, by
+/// repeated calls of `count`, which counts those of a part; `None` if there is none.
 ///
 /// # Errors
 /// Returns an error if `count` fails.
@@ -25,8 +25,8 @@ pub fn first_wrong(
     Ok(None)
 }
 
-/// Divides a region that is longer than `first`, which is not 0, after that many elements. One that has several chunks is divided
-/// after whole ones.
+/// Divides a region that is longer than `first`, which is not 0, after that many elements. One that
+/// has several chunks is divided after whole ones.
 pub fn split(region: &Region, first: u64) -> (Region, Region) {
     let (first, rest) = match region.content {
         Content::Input {

@@ -74,7 +74,8 @@ impl Dice {
     }
 }
 
-/// Combines two random partial results until one is left: any order and any association can come out.
+/// Combines two random partial results until one is left: any order and any association can come
+/// out.
 fn random_tree<T: Element>(op: RedOp, mut values: Vec<T>, dice: &mut Dice) -> T {
     while values.len() > 1 {
         let a = values.swap_remove(dice.below(values.len()));
@@ -137,7 +138,8 @@ fn every_order_and_association_gives_the_reduced_value_bit_for_bit() {
     }
 }
 
-/// Inputs that are not negative and add up to the result without wrapping: no subset's sum overflows either.
+/// Inputs that are not negative and add up to the result without wrapping: no subset's sum
+/// overflows either.
 #[test]
 fn no_sum_of_8_bit_integers_overflows() {
     for ranks in (1..=40).chain([64, 1000, 4095, MAX_RANKS]) {
@@ -212,7 +214,8 @@ fn a_fused_average_is_within_two_ulp() {
     }
 }
 
-/// A chain that rounds once, at its end, stays within the tolerance of floats of 8 bits too, whose units are large.
+/// A chain that rounds once, at its end, stays within the tolerance of floats of 8 bits too, whose
+/// units are large.
 #[test]
 fn an_average_that_is_rounded_once_is_within_two_ulp() {
     fn check<const M: u32>(dtype: DType) {
@@ -298,7 +301,8 @@ fn average_holds<T: Element>(key: &DataKey) {
     assert_eq!(got.bits(), reduced::<T>(key, 11).bits(), "{key:?}");
 }
 
-/// Does the average of 8-bit integers say anything at all? Above that many ranks it is 0, whatever the data.
+/// Does the average of 8-bit integers say anything at all? Above that many ranks it is 0, whatever
+/// the data.
 fn mute(key: &DataKey, op: RedOp) -> bool {
     op == RedOp::Avg && key.dtype.size() == 1 && key.ranks > 64
 }
@@ -341,8 +345,8 @@ fn a_lost_doubled_or_exchanged_rank_shows_within_300_elements() {
 }
 
 fn every_rank_matters<T: Element>(key: &DataKey, op: RedOp) {
-    // Of max and min only the winner matters: that is one rank an element, in any data. Of an avg without an exact
-    // 1/n it is two, and of a sum of 8-bit integers a few.
+    // Of max and min only the winner matters: that is one rank an element, in any data. Of an avg
+    // without an exact 1/n it is two, and of a sum of 8-bit integers a few.
     let winner = matches!(op, RedOp::Max | RedOp::Min);
     let small = matches!(op, RedOp::Sum | RedOp::MulSum) && key.dtype.size() == 1
         || key.dtype.is_float8() && matches!(op, RedOp::Avg | RedOp::Prod);

@@ -1,4 +1,5 @@
-//! The traffic of an alltoallv, how much each rank sends to each: nccl-tests' generated pattern, or a matrix.
+//! The traffic of an alltoallv, how much each rank sends to each: nccl-tests' generated pattern, or
+//! a matrix.
 //!
 //! A run reads its pattern before it creates its cases; each case of an alltoallv carries it.
 

@@ -26,15 +26,15 @@ const LINE: u64 = 16;
 /// The most rows of a matrix.
 const MOST_SIDE: usize = 8192;
 
-/// What each value of a matrix is less than: 1 PiB, so that the sums of rows fit into 64 bits. It is a whole number of bytes in
-/// double precision too.
+/// What each value of a matrix is less than: 1 PiB, so that the sums of rows fit into 64 bits. It
+/// is a whole number of bytes in double precision too.
 const MOST_VALUE: f64 = (1_u64 << 50) as f64;
 
 /// A pattern: how the bytes of an alltoallv are divided between ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Traffic {
-    /// Each rank sends the same total: this part of it (0 to 1) in proportion to the distance to the receiver, counted
-    /// upwards, and the rest evenly.
+    /// Each rank sends the same total: this part of it (0 to 1) in proportion to the distance to
+    /// the receiver, counted upwards, and the rest evenly.
     Spread(f64),
     /// The amounts of a file, independent of the size of the case.
     Matrix(Matrix),
@@ -63,8 +63,8 @@ impl Hash for Traffic {
 }
 
 impl Traffic {
-    /// Keeps the pattern until the process ends, so that cases which carry it are cheap to copy: a run has few. Equal
-    /// patterns are kept once.
+    /// Keeps the pattern until the process ends, so that cases which carry it are cheap to copy: a
+    /// run has few. Equal patterns are kept once.
     pub fn keep(self) -> &'static Traffic {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept.iter().find(|known| ***known == self) {
@@ -75,7 +75,8 @@ impl Traffic {
         new
     }
 
-    /// Reads a matrix in the form of nccl-tests' file: a line for each rank, with the bytes to each rank.
+    /// Reads a matrix in the form of nccl-tests' file: a line for each rank, with the bytes to each
+    /// rank.
     ///
     /// # Errors
     /// Returns an error that says what is wrong, and where.
@@ -103,7 +104,8 @@ impl Traffic {
             .map_err(|what| format!("{MATRIX_FILE}={file}: {what}"))
     }
 
-    /// Returns what identifies the pattern in records: `spread 0.5`, or `matrix 8 ` and a hash of its bytes.
+    /// Returns what identifies the pattern in records: `spread 0.5`, or `matrix 8 ` and a hash of
+    /// its bytes.
     pub fn label(&self) -> String {
         match self {
             Traffic::Spread(spread) => format!("spread {spread}"),
@@ -116,8 +118,8 @@ impl Traffic {
         matches!(self, Traffic::Spread(_))
     }
 
-    /// Returns the bytes from one rank to another if each of `ranks` has `total` to send. Computed as in nccl-tests: in double
-    /// precision, rounded down to a multiple of 16 bytes.
+    /// Returns the bytes from one rank to another if each of `ranks` has `total` to send. Computed
+    /// as in nccl-tests: in double precision, rounded down to a multiple of 16 bytes.
     pub(super) fn bytes(&self, from: u64, to: u64, ranks: u64, total: u64) -> u64 {
         let spread = match self {
             Traffic::Matrix(matrix) => return matrix.bytes[(from * matrix.side + to) as usize],
@@ -146,7 +148,8 @@ fn number(env: Env, name: &str, most: f64, expected: &str) -> Result<f64, String
 }
 
 impl Matrix {
-    /// Reads a square of numbers, one row per line. Each is multiplied by `scale` and rounded down to a multiple of 16 bytes.
+    /// Reads a square of numbers, one row per line. Each is multiplied by `scale` and rounded down
+    /// to a multiple of 16 bytes.
     fn parse(text: &str, scale: f64) -> Result<Matrix, String> {
         let rows = || text.lines().filter(|line| !line.trim().is_empty());
         let side = rows().count();
@@ -183,8 +186,8 @@ impl Matrix {
         })
     }
 
-    /// Returns the FNV-1a hash of the numbers, row by row, each as 8 bytes with the lowest first. It is the same in every
-    /// version.
+    /// Returns the FNV-1a hash of the numbers, row by row, each as 8 bytes with the lowest first.
+    /// It is the same in every version.
     fn hash(&self) -> u64 {
         fnv1a(self.bytes.iter().flat_map(|number| number.to_le_bytes()))
     }

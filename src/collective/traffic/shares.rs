@@ -49,7 +49,8 @@ impl<'a> TrafficShares<'a> {
         self.traffic.bytes(from, to, self.ranks, self.total) / self.element_size
     }
 
-    /// Returns the elements that rank `from` sends to the ranks before `to`: the offset of the part for `to`.
+    /// Returns the elements that rank `from` sends to the ranks before `to`: the offset of the part
+    /// for `to`.
     pub fn before(&self, from: u64, to: u64) -> u64 {
         (0..to).map(|to| self.elements(from, to)).sum()
     }

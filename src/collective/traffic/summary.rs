@@ -6,8 +6,8 @@ use crate::units::{Bytes, GBps, Micros};
 /// The variable that requests bandwidths by rank.
 pub const PRINT_SUMMARY: &str = "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY";
 
-/// Returns the bandwidths of each rank in an operation that took `time`, as comment lines in nccl-tests' words.
-/// `bus_factor` is busbw divided by algbw.
+/// Returns the bandwidths of each rank in an operation that took `time`, as comment lines in
+/// nccl-tests' words. `bus_factor` is busbw divided by algbw.
 pub(in crate::collective) fn lines(
     shares: &TrafficShares<'_>,
     time: Micros,
@@ -30,7 +30,8 @@ pub(in crate::collective) fn lines(
         let algbw = GBps::average(Bytes(sent.max(received)), time).0;
         let busbw = algbw * bus_factor;
         lines.push(format!(
-            "#   rank={rank} send_bytes={sent} recv_bytes={received} alg_bw={algbw:.2} bus_bw={busbw:.2}"
+            "#   rank={rank} send_bytes={sent} recv_bytes={received} alg_bw={algbw:.2} \
+             bus_bw={busbw:.2}"
         ));
     }
     lines
@@ -49,7 +50,8 @@ mod tests {
             element_size: 4,
         };
         let wanted = [
-            "# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=2 total_bytes=32000000 spread=1.000 time_usec=1000.00",
+            "# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=2 total_bytes=32000000 \
+             spread=1.000 time_usec=1000.00",
             "#   rank=0 send_bytes=32000000 recv_bytes=32000000 alg_bw=32.00 bus_bw=16.00",
             "#   rank=1 send_bytes=32000000 recv_bytes=32000000 alg_bw=32.00 bus_bw=16.00",
         ];

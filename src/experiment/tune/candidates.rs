@@ -44,8 +44,9 @@ impl MeasuredCandidates {
         }
     }
 
-    /// Reads the steps that ended since the last call. Returns the candidates whose settings were not in force: their times are not
-    /// added. A step whose files cannot be read is reported, and does not count either.
+    /// Reads the steps that ended since the last call. Returns the candidates whose settings were
+    /// not in force: their times are not added. A step whose files cannot be read is reported, and
+    /// does not count either.
     pub(super) fn read(
         &mut self,
         record: &ExperimentRecord,
@@ -91,7 +92,8 @@ impl MeasuredCandidates {
         }
     }
 
-    /// Returns the candidates that are still in the race and are shown to be slower than another one.
+    /// Returns the candidates that are still in the race and are shown to be slower than another
+    /// one.
     pub(super) fn slower(&self, record: &ExperimentRecord) -> Vec<EliminatedVariant> {
         let blocks = record.blocks();
         let labels: Vec<&str> = record
@@ -147,14 +149,15 @@ pub(super) fn refuse_overridden_default(
         return Ok(());
     }
     let what = format!(
-        "the default cannot be measured: a variable of the environment or of nccl.conf sets level {}, resources {}. Unset it",
+        "the default cannot be measured: a variable of the environment or of nccl.conf sets level \
+         {}, resources {}. Unset it",
         warm_up.run.level, warm_up.run.resources,
     );
     Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
-/// Returns the candidates whose level or resources differ from the default but cannot make a difference on these ranks, and prints
-/// why.
+/// Returns the candidates whose level or resources differ from the default but cannot make a
+/// difference on these ranks, and prints why.
 pub(super) fn without_effect(variants: &Variants, warm_up: &SavedReplay) -> Vec<EliminatedVariant> {
     let default = variants.reference();
     let others = &variants.all()[CONTROL + 1..];

@@ -32,7 +32,8 @@ pub const TUNE_COLUMNS: [TuneColumn; 16] = [
     column("workload", "workload"),
     column(
         "candidate",
-        "name of the candidate: the settings in which candidates differ, joined by `+`; that of the second copy of the default ends in `-again`",
+        "name of the candidate: the settings in which candidates differ, joined by `+`; that of \
+         the second copy of the default ends in `-again`",
     ),
     column("level", "PXN level; empty if none is chosen"),
     column("resources", "resources; empty if none are chosen"),
@@ -43,11 +44,13 @@ pub const TUNE_COLUMNS: [TuneColumn; 16] = [
     column("blocks", "blocks in which it was measured"),
     column(
         "step_us",
-        "time of the overlapped step in microseconds: the geometric mean over the blocks of the median step",
+        "time of the overlapped step in microseconds: the geometric mean over the blocks of the \
+         median step",
     ),
     column(
         "exposed_us",
-        "exposed communication in microseconds: the step less its computation alone, at least 0.5 in each block",
+        "exposed communication in microseconds: the step less its computation alone, at least 0.5 \
+         in each block",
     ),
     column(
         "computation_us",
@@ -55,16 +58,19 @@ pub const TUNE_COLUMNS: [TuneColumn; 16] = [
     ),
     column(
         "ratio",
-        "time of the step over that of the default, from the blocks that have both; below 1 is faster",
+        "time of the step over that of the default, from the blocks that have both; below 1 is \
+         faster",
     ),
     column(
         "ratio_low",
-        "lower end of the interval of `ratio`; the intervals of all candidates hold together with 95 %",
+        "lower end of the interval of `ratio`; the intervals of all candidates hold together with \
+         95 %",
     ),
     column("ratio_high", "upper end of the interval of `ratio`"),
     column(
         "verdict",
-        "`default`, `control` (the second copy of the default), `faster`, `slower`, `no difference shown`, `too few blocks` or `not measured`",
+        "`default`, `control` (the second copy of the default), `faster`, `slower`, `no \
+         difference shown`, `too few blocks` or `not measured`",
     ),
     column(
         "is_recommended",
@@ -72,7 +78,8 @@ pub const TUNE_COLUMNS: [TuneColumn; 16] = [
     ),
     column(
         "eliminated_after",
-        "number of blocks after which it was eliminated; 0 if its settings make no difference; empty if it ran until the end",
+        "number of blocks after which it was eliminated; 0 if its settings make no difference; \
+         empty if it ran until the end",
     ),
     column(
         "eliminated_why",

@@ -8,7 +8,8 @@ const DEFAULT_LEVEL: &str = "default";
 /// The resources of a step that is not tuned.
 const DEFAULT_RESOURCES: &str = "none";
 
-/// The levels that are tried if none are named. The other levels differ from `aggressive` in sends and receives only.
+/// The levels that are tried if none are named. The other levels differ from `aggressive` in sends
+/// and receives only.
 const USUAL_LEVELS: [&str; 3] = [DEFAULT_LEVEL, "off", "aggressive"];
 
 /// The bucket sizes in MiB that are tried besides the default if none are named.
@@ -23,14 +24,16 @@ pub struct TuneGrid {
     pub resources: Option<PresetNames>,
     /// Bucket sizes.
     pub buckets: Option<BucketSizes>,
-    /// The default bucket size of the workload in MiB; `None` if `--bucket-mb` does not apply to it.
+    /// The default bucket size of the workload in MiB; `None` if `--bucket-mb` does not apply to
+    /// it.
     pub default_bucket_mb: Option<f64>,
     /// Whether NCCL may run; otherwise levels make no difference.
     pub may_use_nccl: bool,
 }
 
 impl TuneGrid {
-    /// Returns all candidates. The first is the default, which is a candidate even if the lists do not name it.
+    /// Returns all candidates. The first is the default, which is a candidate even if the lists do
+    /// not name it.
     ///
     /// # Errors
     ///
@@ -38,8 +41,8 @@ impl TuneGrid {
     pub fn variants(&self) -> Result<Variants, String> {
         if self.buckets.is_some() && self.default_bucket_mb.is_none() {
             return Err(
-                "only training steps of data parallelism that are built in have buckets, such as ddp-resnet50. Leave out \
-                 --bucket-mb"
+                "only training steps of data parallelism that are built in have buckets, such as \
+                 ddp-resnet50. Leave out --bucket-mb"
                     .into(),
             );
         }
@@ -63,7 +66,8 @@ impl TuneGrid {
             "the workload has no buckets, and no NCCL runs that levels and resources could change"
         };
         format!(
-            "there is nothing to choose from: {why}. Name candidates with --levels, --resources or --bucket-mb"
+            "there is nothing to choose from: {why}. Name candidates with --levels, --resources \
+             or --bucket-mb"
         )
     }
 

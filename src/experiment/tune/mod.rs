@@ -1,7 +1,8 @@
 //! `pxnbench replay --tune`: which settings make a training step fastest.
 //!
-//! A tuning is an experiment whose variants race as candidates: after each block, candidates that are shown to be slower than another
-//! are eliminated, which leaves more time for the others. The default is measured twice in every block and is never eliminated.
+//! A tuning is an experiment whose variants race as candidates: after each block, candidates that
+//! are shown to be slower than another are eliminated, which leaves more time for the others. The
+//! default is measured twice in every block and is never eliminated.
 
 mod candidates;
 mod files;
@@ -22,11 +23,13 @@ use crate::{
     units::counted,
 };
 
-/// Races the variants of `request`, of which the first is the default, prints the outcome, and writes `tune.csv` and `tune.json`.
+/// Races the variants of `request`, of which the first is the default, prints the outcome, and
+/// writes `tune.csv` and `tune.json`.
 ///
 /// # Errors
 ///
-/// Returns an error if the folder cannot be used, if the default cannot be measured, or if nothing can be judged.
+/// Returns an error if the folder cannot be used, if the default cannot be measured, or if nothing
+/// can be judged.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
     let mut experiment = Experiment::open(request)?;
     experiment.warm_up()?;
@@ -71,8 +74,8 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
         None => {
             let blocks = counted(record.blocks(), "block");
             let what = format!(
-                "no candidate can be judged after {blocks}, since two are the least that show the spread. Give it more time \
-                 with --budget, or name other candidates"
+                "no candidate can be judged after {blocks}, since two are the least that show the \
+                 spread. Give it more time with --budget, or name other candidates"
             );
             Err(Failure::on_all_ranks(Code::NothingRan, what))
         }

@@ -165,7 +165,8 @@ impl<'a> Outcome<'a> {
     fn nothing_better(&self, names: &CandidateNames) -> Vec<String> {
         let default = &self.standings[DEFAULT];
         let mut sentences = vec![format!(
-            "No candidate is shown to be faster than the default, {}, whose step takes {} ms. Keep it.",
+            "No candidate is shown to be faster than the default, {}, whose step takes {} ms. \
+             Keep it.",
             names.name(default.variant),
             milliseconds(default.step),
         )];
@@ -251,8 +252,8 @@ fn verdict(to_default: Option<TimeRatio>, to_control: Option<TimeRatio>) -> Cand
     }
 }
 
-/// Returns the index of the candidate with the lowest ratio among those that are faster than the default; one that was eliminated only
-/// if all of them were.
+/// Returns the index of the candidate with the lowest ratio among those that are faster than the
+/// default; one that was eliminated only if all of them were.
 fn recommended(standings: &[CandidateStanding]) -> Option<usize> {
     let mut best: Option<(usize, (bool, f64))> = None;
     for (place, standing) in standings.iter().enumerate() {
@@ -291,7 +292,8 @@ mod tests {
         record,
     };
 
-    /// Returns the record and the times of a tuning with the times in each block of the default, its control and two other bucket sizes.
+    /// Returns the record and the times of a tuning with the times in each block of the default,
+    /// its control and two other bucket sizes.
     fn tuned(times: [&[f64]; 4]) -> (ExperimentRecord, MeasuredCandidates) {
         let settings = VariedSettings {
             buckets: BucketSizes(vec![25.0, 50.0, 100.0]),
@@ -360,7 +362,8 @@ mod tests {
         ]);
         assert_eq!(
             said[0],
-            "No candidate is shown to be faster than the default, buckets of 25 MiB, whose step takes 1.000 ms. Keep it."
+            "No candidate is shown to be faster than the default, buckets of 25 MiB, whose step \
+             takes 1.000 ms. Keep it."
         );
         assert!(said[1].starts_with("None saves more than "), "{said:?}");
     }

@@ -8,7 +8,8 @@ use crate::{compare::experiment_record::ExperimentRecord, units::counted};
 /// Returns the table: a line per candidate.
 pub(super) fn text(workload: &str, record: &ExperimentRecord, outcome: &Outcome) -> String {
     let mut text = format!(
-        "# Tuning of {workload} in {}: geometric means; the intervals hold for all candidates together with 95 %\n",
+        "# Tuning of {workload} in {}: geometric means; the intervals hold for all candidates \
+         together with 95 %\n",
         counted(record.blocks(), "block"),
     );
     let labels = outcome.standings.iter().map(|one| one.variant.label.len());
@@ -33,7 +34,8 @@ pub(super) fn text(workload: &str, record: &ExperimentRecord, outcome: &Outcome)
     text
 }
 
-/// Returns how much less than the default the candidate takes, its verdict, and why it was eliminated.
+/// Returns how much less than the default the candidate takes, its verdict, and why it was
+/// eliminated.
 fn words(standing: &CandidateStanding) -> String {
     let mut words = Vec::new();
     if let Some(ratio) = standing.ratio {

@@ -37,7 +37,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Starts `words`, in a process group of its own: a signal from the terminal is for this process.
+    /// Starts `words`, in a process group of its own: a signal from the terminal is for this
+    /// process.
     ///
     /// # Errors
     /// Returns an error if the program cannot be started.

@@ -1,5 +1,5 @@
-//! What is checked on the hosts before ranks are started there: ssh, folder, program and version on each, the port on the first,
-//! the way to it from the others, and the GPUs.
+//! What is checked on the hosts before ranks are started there: ssh, folder, program and version on
+//! each, the port on the first, the way to it from the others, and the GPUs.
 
 use std::thread;
 
@@ -125,7 +125,8 @@ fn judge_answer(
     ))
 }
 
-/// Checks that a host has a GPU for each of its ranks, if their number is given and the host shows its GPUs.
+/// Checks that a host has a GPU for each of its ranks, if their number is given and the host shows
+/// its GPUs.
 fn with_gpus(plan: &Plan, report: Report) -> Result<Report, String> {
     let Some(ranks) = plan.ranks_per_node.filter(|_| plan.needs_own_gpus) else {
         return Ok(report);

@@ -47,7 +47,8 @@ const SSH_FAILURES: [SshFailure; 8] = [
     SshFailure {
         says: "Connection refused",
         cause: "no ssh server listens there",
-        remedy: "Start sshd on HOST, name its port in ~/.ssh/config, or run pxnbench join on each node",
+        remedy: "Start sshd on HOST, name its port in ~/.ssh/config, or run pxnbench join on each \
+                 node",
     },
     SshFailure {
         says: "timed out",
@@ -71,8 +72,8 @@ const SSH_FAILURES: [SshFailure; 8] = [
     },
 ];
 
-/// Returns why a host is not ready, with the remedy, or its report. `program` is the path of the program there, `folder` the
-/// working folder, and `version` the version of this program.
+/// Returns why a host is not ready, with the remedy, or its report. `program` is the path of the
+/// program there, `folder` the working folder, and `version` the version of this program.
 pub(super) fn report(
     answer: Answer,
     host: &str,
@@ -89,7 +90,8 @@ pub(super) fn report(
             other => other,
         };
         return Err(format!(
-            "it has pxnbench {other} and this is {version}. Install the same version, or name it with --remote-program"
+            "it has pxnbench {other} and this is {version}. Install the same version, or name it \
+             with --remote-program"
         ));
     }
     match &report.meeting {
@@ -110,24 +112,28 @@ fn silence(answer: &Answer, host: &str, program: &str, folder: &str, version: &s
     match answer.code {
         Some(SSH_FAILED) => ssh_failure(&answer.stderr, said, host),
         Some(NO_FOLDER) => format!(
-            "it has no folder {folder}. Change to a folder that all hosts have, such as a shared one"
+            "it has no folder {folder}. Change to a folder that all hosts have, such as a shared \
+             one"
         ),
         _ if ["error while loading shared libraries", "version `GLIBC"]
             .iter()
             .any(|library| said.contains(library)) =>
         {
             format!(
-                "pxnbench does not start there: {said}. Set LD_LIBRARY_PATH to a folder with the library on {host}, or build pxnbench there"
+                "pxnbench does not start there: {said}. Set LD_LIBRARY_PATH to a folder with the \
+                 library on {host}, or build pxnbench there"
             )
         }
         Some(127) => format!(
-            "it has no {program}. Install pxnbench at the same path, or name its path with --remote-program"
+            "it has no {program}. Install pxnbench at the same path, or name its path with \
+             --remote-program"
         ),
         Some(126) => format!(
             "{program} cannot be run there: {said}. Install a pxnbench that was built for {host}"
         ),
         Some(code) if code == Code::Usage as i32 => format!(
-            "its pxnbench is not of version {version}: {said}. Install the same version, or name it with --remote-program"
+            "its pxnbench is not of version {version}: {said}. Install the same version, or name \
+             it with --remote-program"
         ),
         _ => format!("the check there failed: {said}. Look at ssh {host} {program} probe --alone"),
     }
@@ -166,7 +172,8 @@ mod tests {
         for (stderr, cause, remedy) in [
             (
                 "me@n2: Permission denied (publickey,password).\r\n",
-                "ssh is refused without a password (me@n2: Permission denied (publickey,password)).",
+                "ssh is refused without a password (me@n2: Permission denied \
+                 (publickey,password)).",
                 "ssh-copy-id n2",
             ),
             (
@@ -175,7 +182,8 @@ mod tests {
                 "/etc/hosts",
             ),
             (
-                "No ED25519 host key is known for n2 and you have requested strict checking.\r\nHost key verification failed.\r\n",
+                "No ED25519 host key is known for n2 and you have requested strict \
+                 checking.\r\nHost key verification failed.\r\n",
                 "its host key is not known",
                 "Run ssh n2 true once",
             ),
@@ -214,8 +222,10 @@ mod tests {
             ),
             (
                 127,
-                "/x/pxnbench: error while loading shared libraries: libmpi.so.40: cannot open shared object file",
-                "does not start there: /x/pxnbench: error while loading shared libraries: libmpi.so.40",
+                "/x/pxnbench: error while loading shared libraries: libmpi.so.40: cannot open \
+                 shared object file",
+                "does not start there: /x/pxnbench: error while loading shared libraries: \
+                 libmpi.so.40",
             ),
             (
                 126,

@@ -20,7 +20,8 @@ pub struct HostList(pub Vec<Host>);
 /// The most names in a list, which may have one per slot.
 const MOST_NAMES: usize = 1_000_000;
 
-/// Keys of Open MPI's hostfiles that limit what else may run on a host, which does not matter to one job.
+/// Keys of Open MPI's hostfiles that limit what else may run on a host, which does not matter to
+/// one job.
 const OTHER_KEYS: [&str; 2] = ["max_slots", "max-slots"];
 
 impl FromStr for HostList {
@@ -37,8 +38,8 @@ impl FromStr for HostList {
 }
 
 impl HostList {
-    /// Parses a hostfile: `node1 slots=8` as for Open MPI, `node1:8` as for MPICH, names alone, or a name per slot as batch
-    /// systems list them; also `node[1-4] slots=8`. `#` begins a comment.
+    /// Parses a hostfile: `node1 slots=8` as for Open MPI, `node1:8` as for MPICH, names alone, or
+    /// a name per slot as batch systems list them; also `node[1-4] slots=8`. `#` begins a comment.
     ///
     /// # Errors
     /// Returns an error that names the line.
@@ -127,7 +128,8 @@ impl ListReader {
         Ok(())
     }
 
-    /// Adds a host. One that is listed again has the slots of both places; without a number, each is one.
+    /// Adds a host. One that is listed again has the slots of both places; without a number, each
+    /// is one.
     fn add_host(&mut self, name: String, slots: Option<u32>) -> Result<(), String> {
         self.named += 1;
         if self.named > MOST_NAMES {
@@ -164,7 +166,8 @@ fn describe(host: &Host) -> String {
     }
 }
 
-/// Splits `NAME:SLOTS`. A name with several colons is an IPv6 address, which has brackets if a number follows.
+/// Splits `NAME:SLOTS`. A name with several colons is an IPv6 address, which has brackets if a
+/// number follows.
 fn without_slots(part: &str) -> Result<(&str, Option<u32>), String> {
     let after_brackets = part.rfind(']').map_or(0, |at| at + 1);
     let Some(at) = part[after_brackets..].rfind(':') else {

@@ -1,5 +1,6 @@
-//! `pxnbench launch --hosts`: ranks on hosts that no batch system gave, from one place. Over ssh each host runs `pxnbench join`,
-//! and the ranks meet over TCP; what needs MPI is started by mpirun.
+//! `pxnbench launch --hosts`: ranks on hosts that no batch system gave, from one place. Over ssh
+//! each host runs `pxnbench join`, and the ranks meet over TCP; what needs MPI is started by
+//! mpirun.
 
 mod call;
 mod checks;
@@ -35,13 +36,15 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Returns an error if a host is not ready, with the cause and the remedy, or if the ranks cannot be started.
+/// Returns an error if a host is not ready, with the cause and the remedy, or if the ranks cannot
+/// be started.
 pub fn run(request: &HostsRequest) -> anyhow::Result<Code> {
     super::refuse_many(&env::var)?;
     let plan = Plan::new(request)?;
     let needs_mpi = plan.backend == Some(BackendChoice::Host);
     if needs_mpi && request.over == Over::Ssh {
-        let what = "ranks that are started over ssh meet over TCP, and the host backend needs MPI. Use --over mpirun";
+        let what = "ranks that are started over ssh meet over TCP, and the host backend needs \
+                    MPI. Use --over mpirun";
         return Err(usage(what.into()));
     }
     let by_mpirun = needs_mpi || request.over == Over::Mpirun;
@@ -75,7 +78,8 @@ fn over_ssh(plan: &Plan, over: Over) -> anyhow::Result<Code> {
     sessions::run(plan, ranks_per_node, &token)
 }
 
-/// Returns the processes per host: as many as requested, otherwise one per GPU of the host that has the fewest.
+/// Returns the processes per host: as many as requested, otherwise one per GPU of the host that has
+/// the fewest.
 fn ranks_per_node(plan: &Plan, reports: &[Report]) -> anyhow::Result<u32> {
     if let Some(given) = plan.ranks_per_node {
         return Ok(given);
@@ -98,7 +102,8 @@ fn ranks_per_node(plan: &Plan, reports: &[Report]) -> anyhow::Result<u32> {
     Ok(plan.processes_with(&fewest))
 }
 
-/// Prints the commands that would start the ranks over ssh, so that a shell can run them as they are.
+/// Prints the commands that would start the ranks over ssh, so that a shell can run them as they
+/// are.
 fn print_ssh(plan: &Plan) -> anyhow::Result<Code> {
     let hosts = plan.hosts.names();
     for (node, host) in hosts.iter().enumerate() {

@@ -51,7 +51,8 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Code> {
     outcome::verdict(&ended, &WrittenEnd::default(), signal::received())
 }
 
-/// Returns the command that would start the ranks; with the ranks of hosts without GPUs if their number is not known.
+/// Returns the command that would start the ranks; with the ranks of hosts without GPUs if their
+/// number is not known.
 ///
 /// # Errors
 /// Returns an error if there is no mpirun.
@@ -73,7 +74,8 @@ fn family() -> anyhow::Result<MpiFamily> {
     if !tried.ok {
         let why = tried.why("it does not answer");
         let what = format!(
-            "mpirun cannot be used: {why}. Load an MPI, such as with module load openmpi, or use --over ssh"
+            "mpirun cannot be used: {why}. Load an MPI, such as with module load openmpi, or use \
+             --over ssh"
         );
         return Err(Failure::on_all_ranks(Code::Launch, what));
     }
@@ -120,14 +122,16 @@ fn evaluate(tried: &Trial, plan: &Plan) -> anyhow::Result<Vec<Report>> {
         false => tried.why("they did not start"),
     };
     let what = format!(
-        "mpirun cannot start one rank on each of {}: {why}. Look at mpirun --host {} hostname, or use --over ssh",
+        "mpirun cannot start one rank on each of {}: {why}. Look at mpirun --host {} hostname, or \
+         use --over ssh",
         compress(&plan.hosts.names()),
         plan.hosts.names().join(",")
     );
     Err(Failure::on_all_ranks(Code::Launch, what))
 }
 
-/// Returns the processes per host: as many as requested, otherwise one per GPU of the host that has the fewest, if it is known.
+/// Returns the processes per host: as many as requested, otherwise one per GPU of the host that has
+/// the fewest, if it is known.
 fn ranks_per_node(plan: &Plan, fewest: Option<&FewestGpus>) -> u32 {
     match (plan.ranks_per_node, fewest) {
         (Some(ranks), _) => ranks,

@@ -92,7 +92,8 @@ impl Plan {
     /// Returns the plan for `request`.
     ///
     /// # Errors
-    /// Returns an error if hosts have different numbers of slots, or if a path or an argument is not UTF-8.
+    /// Returns an error if hosts have different numbers of slots, or if a path or an argument is
+    /// not UTF-8.
     pub(super) fn new(request: &HostsRequest) -> anyhow::Result<Plan> {
         let ranks_per_node = match request.ranks_per_node {
             Some(given) => Some(given.get()),
@@ -141,7 +142,8 @@ impl Plan {
     }
 }
 
-/// Returns the variables that the ranks need, with their values; without those of secrets if they are only shown.
+/// Returns the variables that the ranks need, with their values; without those of secrets if they
+/// are only shown.
 fn variables(are_shown: bool) -> Vec<(String, String)> {
     let names = exported().into_iter();
     let names = names.filter(|name| name != OF_THIS_HOST);

@@ -1,5 +1,5 @@
-//! What runs on a host, as the shell there reads it. ssh joins its words with blanks and gives them to the user's login shell,
-//! which may be any.
+//! What runs on a host, as the shell there reads it. ssh joins its words with blanks and gives them
+//! to the user's login shell, which may be any.
 
 use crate::launch::shell::quoted;
 

@@ -28,7 +28,8 @@ const PATIENCE: Patience = Patience {
 /// Lines of a host's stderr that are passed on.
 const MOST_LINES: usize = 10_000;
 
-/// How long the last lines may take after the end of all hosts: a connection that ssh shares may hold stderr open.
+/// How long the last lines may take after the end of all hosts: a connection that ssh shares may
+/// hold stderr open.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Returns the words of `pxnbench join` on host number `node`.
@@ -60,8 +61,8 @@ pub(super) fn over_ssh(plan: &Plan, host: &str, words: &[String]) -> anyhow::Res
     Ok(ssh::words(host, remote.line()?))
 }
 
-/// Runs the ranks of all hosts, and returns the exit code. `token` is the secret of the job; it goes through ssh's input, since
-/// command lines can be read by others.
+/// Runs the ranks of all hosts, and returns the exit code. `token` is the secret of the job; it
+/// goes through ssh's input, since command lines can be read by others.
 ///
 /// # Errors
 /// Returns an error if ssh cannot be started.
@@ -111,7 +112,8 @@ fn last_lines(said: &[Receiver<String>]) -> Vec<String> {
     lines
 }
 
-/// Passes on what a host prints on stderr, line by line and up to a limit, and sends the last line at the end.
+/// Passes on what a host prints on stderr, line by line and up to a limit, and sends the last line
+/// at the end.
 fn pass_on(stderr: impl Read + Send + 'static, host: &str) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     let host = host.to_owned();
@@ -123,7 +125,8 @@ fn pass_on(stderr: impl Read + Send + 'static, host: &str) -> Receiver<String> {
                 let _ = std::io::stderr().write_all(&line);
             } else if before == MOST_LINES {
                 say!(
-                    "pxnbench: {host} has printed {MOST_LINES} lines on stderr; the rest is left out"
+                    "pxnbench: {host} has printed {MOST_LINES} lines on stderr; the rest is left \
+                     out"
                 );
             }
             last = String::from_utf8_lossy(&line).trim_end().to_owned();

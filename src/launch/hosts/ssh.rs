@@ -3,7 +3,8 @@
 /// The exit code of ssh itself.
 pub(super) const SSH_FAILED: i32 = 255;
 
-/// Options of every call. Nothing asks a question, and a connection that dies is noticed within a minute.
+/// Options of every call. Nothing asks a question, and a connection that dies is noticed within a
+/// minute.
 const OPTIONS: [&str; 10] = [
     "-T",
     "-x",

@@ -7,8 +7,8 @@ use crate::{
     world::signal,
 };
 
-/// Returns the exit code, and what no host can have said. `ends` are in the order in which they came, by the number of the
-/// host; `last` is the last line of each host on stderr.
+/// Returns the exit code, and what no host can have said. `ends` are in the order in which they
+/// came, by the number of the host; `last` is the last line of each host on stderr.
 pub(super) fn judge(
     ends: &[ProcessEnd],
     hosts: &[&str],
@@ -31,12 +31,13 @@ pub(super) fn judge(
                 line => line,
             };
             Some(format!(
-                "the connection to {host} was lost: {why}. Its ranks end too; finished cases are kept"
+                "the connection to {host} was lost: {why}. Its ranks end too; finished cases are \
+                 kept"
             ))
         }
         HowItEnded::Exit(number) => Some(format!(
-            "the ranks of {host} ended with exit code {number}, which is not one of pxnbench's: a wrapper, the shell or \
-             a library may have ended them. See the output above"
+            "the ranks of {host} ended with exit code {number}, which is not one of pxnbench's: a \
+             wrapper, the shell or a library may have ended them. See the output above"
         )),
         HowItEnded::Signal(number) => Some(format!(
             "ssh to {host} was ended by a signal ({}). Its ranks end too; finished cases are kept",

@@ -1,5 +1,6 @@
-//! The process that started this one over ssh, at the other end of standard input. Its first line is the secret of the job, and
-//! every other line the name of a signal. At the end of the input that process is gone, and the ranks end too.
+//! The process that started this one over ssh, at the other end of standard input. Its first line
+//! is the secret of the job, and every other line the name of a signal. At the end of the input
+//! that process is gone, and the ranks end too.
 
 use std::{
     io::{self, BufRead},
@@ -34,7 +35,8 @@ pub(super) fn follow() -> anyhow::Result<String> {
         signal::send_to_self("SIGTERM");
     });
     receiver.recv_timeout(LIMIT).map_err(|_| {
-        let what = "no secret came through standard input. --controlled is for pxnbench launch; leave it out";
+        let what = "no secret came through standard input. --controlled is for pxnbench launch; \
+                    leave it out";
         Failure::on_all_ranks(Code::Usage, what)
     })
 }

@@ -1,4 +1,5 @@
-//! How the ranks of a node ended, and what that means: which one failed first, the exit code, and the sentence. Pure.
+//! How the ranks of a node ended, and what that means: which one failed first, the exit code, and
+//! the sentence. Pure.
 
 use crate::{
     exit::Code,
@@ -14,8 +15,8 @@ pub(super) struct NodeEnd {
     pub(super) sentence: Option<String>,
 }
 
-/// Judges the ends of ranks on `host`. `sees_rank_0` is whether the messages of rank 0 are on the same terminal; `stopped_by`
-/// is the signal that asked this process to stop.
+/// Judges the ends of ranks on `host`. `sees_rank_0` is whether the messages of rank 0 are on the
+/// same terminal; `stopped_by` is the signal that asked this process to stop.
 pub(super) fn judge(
     ends: &[ProcessEnd],
     host: &str,
@@ -39,16 +40,18 @@ pub(super) fn judge(
             signal::name(signal)
         )),
         (HowItEnded::Remains, _) => Some(format!(
-            "{rank} does not end, although it was killed: the kernel is waiting in a driver or a file system. Look at dmesg"
+            "{rank} does not end, although it was killed: the kernel is waiting in a driver or a \
+             file system. Look at dmesg"
         )),
         (HowItEnded::Exit(number), None) => Some(format!(
-            "{rank} ended with exit code {number}, which is not one of pxnbench's, so a wrapper, the shell or a library may have ended it: see the \
-             output above"
+            "{rank} ended with exit code {number}, which is not one of pxnbench's, so a wrapper, \
+             the shell or a library may have ended it: see the output above"
         )),
         // The rank said why; on other nodes than that of rank 0 it may have left that to rank 0.
         (HowItEnded::Exit(_), Some(Code::Stopped)) => None,
         (HowItEnded::Exit(number), Some(_)) if !sees_rank_0 => Some(format!(
-            "{rank} ended with exit code {number}. If no message above says why, rank 0 does, on node 0"
+            "{rank} ended with exit code {number}. If no message above says why, rank 0 does, on \
+             node 0"
         )),
         (HowItEnded::Exit(number), Some(_)) => ended
             .is_some()
@@ -151,8 +154,8 @@ mod tests {
         assert_eq!(code, Code::Launch);
         assert_eq!(
             sentence,
-            "rank 3 on n1 was ended by a signal (SIGKILL), which ended the run; finished cases are kept; \
-             ranks 1, 2 did not end by themselves and were ended"
+            "rank 3 on n1 was ended by a signal (SIGKILL), which ended the run; finished cases \
+             are kept; ranks 1, 2 did not end by themselves and were ended"
         );
     }
 

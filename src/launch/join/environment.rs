@@ -1,8 +1,10 @@
-//! The environment of a rank: where it is and where it meets the others, by torchrun's names, and nothing of another launcher.
+//! The environment of a rank: where it is and where it meets the others, by torchrun's names, and
+//! nothing of another launcher.
 
 use super::place::Place;
 
-/// Variables by which a launcher tells a process that it is one of its own, and one that would move the ranks to another port.
+/// Variables by which a launcher tells a process that it is one of its own, and one that would move
+/// the ranks to another port.
 const OF_A_LAUNCHER: [&str; 13] = [
     "PXNBENCH_PORT",
     "SLURM_PROCID",
@@ -19,7 +21,8 @@ const OF_A_LAUNCHER: [&str; 13] = [
     "MPIRUN_RANK",
 ];
 
-/// The beginnings of their names, for launchers that have many: Open MPI, PMIx, PMI, MPICH, Intel MPI, MVAPICH, PALS, torchrun.
+/// The beginnings of their names, for launchers that have many: Open MPI, PMIx, PMI, MPICH, Intel
+/// MPI, MVAPICH, PALS, torchrun.
 const PREFIXES: [&str; 13] = [
     "OMPI_COMM_",
     "OMPI_MCA_ess_",
@@ -36,7 +39,8 @@ const PREFIXES: [&str; 13] = [
     "TORCHELASTIC_",
 ];
 
-/// Returns whether `name` makes a process one of another launcher's, so that a rank must not inherit it.
+/// Returns whether `name` makes a process one of another launcher's, so that a rank must not
+/// inherit it.
 pub(super) fn is_of_a_launcher(name: &str) -> bool {
     OF_A_LAUNCHER.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -98,7 +102,8 @@ mod tests {
             port: 29500,
         };
         let variables = of_rank(&place, 1).map(|(name, value)| format!("{name}={value}"));
-        let expected = "PXNBENCH_RANKS=tcp RANK=9 WORLD_SIZE=12 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=2 MASTER_ADDR=::1 MASTER_PORT=29500";
+        let expected = "PXNBENCH_RANKS=tcp RANK=9 WORLD_SIZE=12 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 \
+                        GROUP_RANK=2 MASTER_ADDR=::1 MASTER_PORT=29500";
         assert_eq!(variables.join(" "), expected);
     }
 }

@@ -1,5 +1,5 @@
-//! `pxnbench join`: the ranks of one node, started by hand. Each node gets the same command with another number; the ranks
-//! meet over TCP, so neither MPI nor ssh nor Slurm is needed.
+//! `pxnbench join`: the ranks of one node, started by hand. Each node gets the same command with
+//! another number; the ranks meet over TCP, so neither MPI nor ssh nor Slurm is needed.
 
 mod control;
 mod ends;
@@ -43,7 +43,8 @@ pub struct JoinRequest {
     pub port: Option<u16>,
     /// Processes per node, if the number is given.
     pub ranks_per_node: Option<NonZeroU32>,
-    /// Whether another process of this program started this one, and controls it through standard input.
+    /// Whether another process of this program started this one, and controls it through standard
+    /// input.
     pub is_controlled: bool,
 }
 
@@ -112,8 +113,8 @@ fn place_of(request: &JoinRequest) -> anyhow::Result<Place> {
     })
 }
 
-/// Returns the commands of this node's ranks: this program again. `token` is the secret of the job, if it is not in the
-/// environment.
+/// Returns the commands of this node's ranks: this program again. `token` is the secret of the job,
+/// if it is not in the environment.
 fn commands(
     place: &Place,
     arguments: &[OsString],
@@ -151,7 +152,8 @@ fn command(place: &Place, local_rank: u32, arguments: &[OsString]) -> io::Result
     Ok(command)
 }
 
-/// Returns where a rank prints to. Only rank 0 has a table to print; what a library prints on another rank is a message.
+/// Returns where a rank prints to. Only rank 0 has a table to print; what a library prints on
+/// another rank is a message.
 pub(super) fn stdout_of(rank: u32) -> io::Result<Stdio> {
     if rank == 0 {
         return Ok(Stdio::inherit());
@@ -183,7 +185,8 @@ fn in_inventory() -> Result<u32, String> {
         Err(why) => why,
     };
     Err(format!(
-        "the number of GPUs of {} is unknown: there is no /dev/nvidia0, and {why}. Give --ranks-per-node",
+        "the number of GPUs of {} is unknown: there is no /dev/nvidia0, and {why}. Give \
+         --ranks-per-node",
         placement::host_name()
     ))
 }

@@ -42,8 +42,8 @@ pub struct VirtualEnd {
     pub sentence: Option<String>,
 }
 
-/// Starts the ranks, which meet over TCP on this machine, and waits for them. To be called on a thread that lasts as long as
-/// they do.
+/// Starts the ranks, which meet over TCP on this machine, and waits for them. To be called on a
+/// thread that lasts as long as they do.
 ///
 /// # Errors
 /// Returns an error if they cannot be started.

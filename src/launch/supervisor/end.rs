@@ -49,9 +49,10 @@ impl ProcessEnd {
     }
 }
 
-/// Returns the process that failed first of `ends`, which are in the order in which they came. One that was ended after
-/// another counts only if there is no other. One that a signal ended comes first: the kernel closes its connections before
-/// it reports the end, so that processes which only lost it can end earlier.
+/// Returns the process that failed first of `ends`, which are in the order in which they came. One
+/// that was ended after another counts only if there is no other. One that a signal ended comes
+/// first: the kernel closes its connections before it reports the end, so that processes which only
+/// lost it can end earlier.
 pub(in crate::launch) fn first_failure(ends: &[ProcessEnd]) -> Option<&ProcessEnd> {
     let failed = || ends.iter().filter(|end| end.failed());
     let by_itself = || failed().filter(|end| !end.was_asked);

@@ -1,4 +1,5 @@
-//! Processes that belong together, such as the ranks of a node: started together, watched, and ended together.
+//! Processes that belong together, such as the ranks of a node: started together, watched, and
+//! ended together.
 
 mod end;
 mod process;
@@ -71,8 +72,9 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the processes, each in a process group of its own, so that a signal from the terminal reaches it once, through
-    /// this process. To be called on a thread that lasts as long as they do.
+    /// Starts the processes, each in a process group of its own, so that a signal from the terminal
+    /// reaches it once, through this process. To be called on a thread that lasts as long as they
+    /// do.
     ///
     /// # Errors
     /// Returns an error if one cannot be started; the others are ended.
@@ -113,8 +115,9 @@ impl Supervisor {
         piped.collect()
     }
 
-    /// Waits until all processes have ended, and returns how they did, in that order. Once one has failed, the others have to
-    /// end too: by themselves, otherwise they are asked to, and in the end killed.
+    /// Waits until all processes have ended, and returns how they did, in that order. Once one has
+    /// failed, the others have to end too: by themselves, otherwise they are asked to, and in the
+    /// end killed.
     ///
     /// # Errors
     /// Returns an error if the system refuses to wait.

@@ -12,8 +12,9 @@ use crate::world::signal;
 pub(in crate::launch) enum Signals {
     /// As signals.
     Direct,
-    /// As lines of its standard input with their names, after this first line: ssh passes no signals on. It is asked to end
-    /// in the same way, and the end of its input tells it that this process is gone.
+    /// As lines of its standard input with their names, after this first line: ssh passes no
+    /// signals on. It is asked to end in the same way, and the end of its input tells it that this
+    /// process is gone.
     ByLine(String),
 }
 

@@ -115,7 +115,8 @@ fn too_many_sockets(known: &AuditContext) -> Option<AuditFinding> {
         return None;
     }
     let sentence = format!(
-        "{} times {} are {product} sockets per connection, but NCCL uses {MAX_SOCKETS} at most: it uses fewer per thread",
+        "{} times {} are {product} sockets per connection, but NCCL uses {MAX_SOCKETS} at most: \
+         it uses fewer per thread",
         known.settings.describe(THREADS),
         known.settings.describe(PER_THREAD)
     );

@@ -84,7 +84,8 @@ fn net_mismatch(known: &AuditContext) -> Option<AuditFinding> {
         return None;
     }
     let sentence = format!(
-        "{}: if ranks see different network devices, NCCL continues anyway (2.30.7 does so by default) and hangs at full load",
+        "{}: if ranks see different network devices, NCCL continues anyway (2.30.7 does so by \
+         default) and hangs at full load",
         known.settings.describe(NAME)
     );
     let remedy = "set it to 0, and make the nodes see the same devices";
@@ -144,7 +145,8 @@ fn shared_log_file(known: &AuditContext) -> Option<AuditFinding> {
     }
     if !file.contains("%h") {
         let sentence = format!(
-            "{setting} has no %h: on a shared file system, processes of two nodes may have the same number"
+            "{setting} has no %h: on a shared file system, processes of two nodes may have the \
+             same number"
         );
         let remedy = "also add %h to the name";
         return Some(AuditFinding::new(

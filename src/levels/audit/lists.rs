@@ -41,8 +41,8 @@ fn has_stray_mark(entry: &str) -> bool {
 
 fn syntax_finding(name: &str, setting: &EffectiveValue, selection: &Selection) -> AuditFinding {
     let sentence = format!(
-        "{}: a list has no spaces, and `^` and `=` stand once each, in this order, at its start only: elsewhere NCCL takes them \
-         for part of a name",
+        "{}: a list has no spaces, and `^` and `=` stand once each, in this order, at its start \
+         only: elsewhere NCCL takes them for part of a name",
         describe(name, setting)
     );
     let mut list = String::new();
@@ -73,7 +73,8 @@ fn prefix_finding(
             continue;
         };
         let sentence = format!(
-            "{}: without `=` an entry means every adapter whose name begins with it: {} also means {other}",
+            "{}: without `=` an entry means every adapter whose name begins with it: {} also \
+             means {other}",
             describe(name, setting),
             short(entry)
         );

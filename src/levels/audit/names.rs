@@ -105,7 +105,8 @@ fn misspelt_of_nccl_tests(name: &str, setting: &str) -> Option<AuditFinding> {
     ))
 }
 
-/// Returns the findings on misspelt names of nccl-tests alone, for a run, which reads these variables.
+/// Returns the findings on misspelt names of nccl-tests alone, for a run, which reads these
+/// variables.
 pub fn findings_on_nccl_tests(settings: &NcclSettings) -> Vec<AuditFinding> {
     let mut found = Vec::new();
     for (name, setting) in settings.iter() {

@@ -120,7 +120,8 @@ use Severity::{Failure, Note, Warning};
 #[rustfmt::skip]
 pub const CHECKS: &[AuditRule] = &[
     check(Rule::UnknownName, "env.unknown-name", Warning, Library,
-        "a name that neither this libnccl nor other known software reads, with the nearest name that is read"),
+        "a name that neither this libnccl nor other known software reads, with the nearest name \
+         that is read"),
     check(Rule::NeverExisted, "env.never-existed", Warning, Always,
         "a name that is in use but that no NCCL ever read"),
     check(Rule::PyTorch, "env.pytorch", Warning, Always,
@@ -136,9 +137,11 @@ pub const CHECKS: &[AuditRule] = &[
     check(Rule::MisreadInteger, "env.misread-integer", Warning, Always,
         "text where NCCL reads an integer: it uses the leading digits, or 0"),
     check(Rule::IgnoredValue, "env.ignored-value", Warning, Always,
-        "a value that NCCL silently ignores: a distance in lower case, an integer that is too large"),
+        "a value that NCCL silently ignores: a distance in lower case, an integer that is too \
+         large"),
     check(Rule::NoMeaning, "env.no-meaning", Warning, Always,
-        "an integer that is out of range, or not a power of 2 or a multiple of the warp size as required"),
+        "an integer that is out of range, or not a power of 2 or a multiple of the warp size as \
+         required"),
     check(Rule::UnknownWord, "env.unknown-word", Warning, Always,
         "a word that NCCL does not know for this variable"),
     check(Rule::FailingWord, "env.failing-word", Failure, Always,
@@ -148,7 +151,8 @@ pub const CHECKS: &[AuditRule] = &[
     check(Rule::EmptyValue, "env.empty", Note, Always,
         "a variable that is set to nothing"),
     check(Rule::ListSyntax, "env.list-syntax", Warning, Always,
-        "a list of interfaces or adapters with spaces, or with `^` and `=` in the wrong order or not at its start"),
+        "a list of interfaces or adapters with spaces, or with `^` and `=` in the wrong order or \
+         not at its start"),
     check(Rule::PrefixMatch, "env.prefix-match", Warning, Always,
         "an adapter without `=` that also matches others: mlx5_1 also means mlx5_10"),
     check(Rule::Crashes, "env.crashes", Failure, Always,
@@ -166,7 +170,8 @@ pub const CHECKS: &[AuditRule] = &[
     check(Rule::TooManySockets, "env.too-many-sockets", Warning, Always,
         "more than 64 sockets per connection: threads times sockets per thread"),
     check(Rule::IgnoreNetMismatch, "env.ignore-net-mismatch", Failure, Always,
-        "NCCL_IGNORE_NET_MISMATCH: ranks with different network devices hang (NVIDIA/nccl issue 2428)"),
+        "NCCL_IGNORE_NET_MISMATCH: ranks with different network devices hang (NVIDIA/nccl issue \
+         2428)"),
     check(Rule::DebugOutput, "env.debug-output", Warning, Job,
         "NCCL's log on stdout in a job: lines of several ranks get mixed up, and stdout grows"),
     check(Rule::DebugFileShared, "env.debug-file-shared", Warning, Always,
@@ -176,11 +181,14 @@ pub const CHECKS: &[AuditRule] = &[
     check(Rule::DebugLeft, "env.debug-left", Warning, Job,
         "a debugging variable left in a job"),
     check(Rule::DeadLine, "env.dead-line", Warning, Always,
-        "a line of an nccl.conf that sets nothing NCCL reads: `export`, spaces before the name or before `=`"),
+        "a line of an nccl.conf that sets nothing NCCL reads: `export`, spaces before the name or \
+         before `=`"),
     check(Rule::FileOverridden, "env.file-overridden", Note, Always,
         "a line of an nccl.conf that the environment or another file overrides"),
     check(Rule::NcclTestsName, "env.nccl-tests-name", Warning, Always,
-        "a name that looks like one of nccl-tests but that neither nccl-tests nor pxnbench reads, with the nearest one that is read"),
+        "a name that looks like one of nccl-tests but that neither nccl-tests nor pxnbench reads, \
+         with the nearest one that is read"),
     check(Rule::Retired, "env.retired", Warning, Always,
-        "a variable of another library that the library no longer reads, with its successor: libfabric's FI_OFI_RXR_*"),
+        "a variable of another library that the library no longer reads, with its successor: \
+         libfabric's FI_OFI_RXR_*"),
 ];

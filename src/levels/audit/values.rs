@@ -180,7 +180,8 @@ impl Scalar {
             Misreading::Ignored => (
                 Rule::IgnoredValue,
                 format!(
-                    "{setting} is silently ignored: NCCL knows distances in capitals, and the old numbers"
+                    "{setting} is silently ignored: NCCL knows distances in capitals, and the old \
+                     numbers"
                 ),
             ),
             Misreading::Meaningless => {

@@ -119,7 +119,8 @@ mpiexec -genv NCCL_MIN_NCHANNELS 4 ./e
         [
             (
                 4,
-                "NCCL_PROTO=LL is not exported here: no program sees it, unless it is exported elsewhere"
+                "NCCL_PROTO=LL is not exported here: no program sees it, unless it is exported \
+                 elsewhere"
             ),
             (
                 8,
@@ -133,8 +134,8 @@ mpiexec -genv NCCL_MIN_NCHANNELS 4 ./e
     );
 }
 
-/// As public scripts do it: options in a variable, a launcher after another command, a document, a function, a list that
-/// a comma cuts.
+/// As public scripts do it: options in a variable, a launcher after another command, a document, a
+/// function, a list that a comma cuts.
 #[test]
 fn settings_in_odd_places_are_found() {
     let text = "#!/bin/bash
@@ -197,13 +198,13 @@ srun --export=$LIST ./c
         [
             (
                 2,
-                "--export=NONE has no ALL, so ranks that srun starts see nothing else that is exported here. Put ALL first in \
-                 the list, or give srun --export=ALL"
+                "--export=NONE has no ALL, so ranks that srun starts see nothing else that is \
+                 exported here. Put ALL first in the list, or give srun --export=ALL"
             ),
             (
                 4,
-                "srun --export=NCCL_MAX_CTAS=4 has no ALL, so these ranks see nothing else that is exported. Put ALL first in \
-                 the list"
+                "srun --export=NCCL_MAX_CTAS=4 has no ALL, so these ranks see nothing else that \
+                 is exported. Put ALL first in the list"
             ),
         ]
     );

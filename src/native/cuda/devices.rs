@@ -48,7 +48,8 @@ pub struct CudaGpu {
 /// Returns the GPUs that this process sees, by ordinal.
 ///
 /// # Errors
-/// Returns an error that says what to do if there is no driver, it does not start, or there is no GPU.
+/// Returns an error that says what to do if there is no driver, it does not start, or there is no
+/// GPU.
 #[doc(alias = "cuInit")]
 pub fn gpus() -> anyhow::Result<Vec<CudaGpu>> {
     let driver = driver()?;
@@ -59,8 +60,8 @@ pub fn gpus() -> anyhow::Result<Vec<CudaGpu>> {
     (0..count).map(|ordinal| driver.gpu(ordinal)).collect()
 }
 
-/// Returns the installed versions: `driver`, of the kernel's driver, and `cuda`, the newest CUDA that libcuda supports. A
-/// version that cannot be read is absent. Starts nothing.
+/// Returns the installed versions: `driver`, of the kernel's driver, and `cuda`, the newest CUDA
+/// that libcuda supports. A version that cannot be read is absent. Starts nothing.
 pub fn versions() -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     if let Some(version) = kernel_driver(Path::new("/")) {
@@ -81,8 +82,8 @@ pub struct PeerLink {
     pub atomics: bool,
 }
 
-/// Returns how each GPU that this process sees reaches each other one; `None` if there are fewer than two, or the driver does
-/// not tell.
+/// Returns how each GPU that this process sees reaches each other one; `None` if there are fewer
+/// than two, or the driver does not tell.
 #[doc(alias = "cuDeviceGetP2PAttribute")]
 pub fn peer_links() -> Option<Vec<PeerLink>> {
     let driver = driver().ok()?;
@@ -99,7 +100,8 @@ pub fn peer_links() -> Option<Vec<PeerLink>> {
     Some(links)
 }
 
-/// Returns whether NCCL can use cuMem here, as far as driver and GPUs allow it; `None` if the driver does not tell.
+/// Returns whether NCCL can use cuMem here, as far as driver and GPUs allow it; `None` if the
+/// driver does not tell.
 #[doc(alias = "cuMemCreate")]
 pub fn has_cumem() -> Option<bool> {
     let driver = driver().ok()?;
@@ -110,7 +112,8 @@ pub fn has_cumem() -> Option<bool> {
     Some(has_cumem)
 }
 
-/// Writes a UUID as nvidia-smi does. A part of a GPU has a UUID of its own beside that of the whole.
+/// Writes a UUID as nvidia-smi does. A part of a GPU has a UUID of its own beside that of the
+/// whole.
 fn uuid_text(own: &[u8; 16], whole: Option<&[u8; 16]>) -> String {
     let kind = if whole.is_none_or(|whole| whole == own) {
         "GPU"
@@ -205,8 +208,8 @@ impl Driver {
         Ok(value != 0)
     }
 
-    /// Returns the UUID of a device. The first version of the function returns that of the whole GPU, the second that of the
-    /// part.
+    /// Returns the UUID of a device. The first version of the function returns that of the whole
+    /// GPU, the second that of the part.
     #[doc(alias = "cuDeviceGetUuid")]
     fn uuid(&self, device: c_int) -> anyhow::Result<String> {
         match (self.whole_uuid(device), self.own_uuid(device)) {

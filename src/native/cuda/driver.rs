@@ -77,8 +77,8 @@ pub(super) fn library() -> Option<&'static Driver> {
 }
 
 fn load() -> Option<Driver> {
-    // SAFETY: loading libcuda runs only its own initialisation. cudarc loads it, so that both use the same file; culib() would
-    // panic if there were none.
+    // SAFETY: loading libcuda runs only its own initialisation. cudarc loads it, so that both use
+    // the same file; culib() would panic if there were none.
     let library = unsafe { sys::is_culib_present().then(|| sys::culib()) }?;
     Some(Driver::new(library))
 }
@@ -109,8 +109,9 @@ macro_rules! call {
         let function = driver.symbols.$field.get().map_err(|missing| {
             failure(format!("the driver has no {}; it needs CUDA {} or newer", missing.name, missing.since))
         })?;
-        // SAFETY: the function has the type that cuda.h gives it, the results are written to variables of that type,
-        // and unsafe callers of this macro are told what the other arguments must be.
+        // SAFETY: the function has the type that cuda.h gives it, the results are written to
+        // variables of that type, and unsafe callers of this macro are told what the other
+        // arguments must be.
         let code = unsafe { function($($arg),*) };
         driver.check(driver.symbols.$field.name, code)
     }};
@@ -121,7 +122,8 @@ impl Driver {
     /// Looks up the functions of `library`.
     fn new(library: &Library) -> Driver {
         Driver {
-            // SAFETY: the table is made from cuda.h, and cudarc found this library by libcuda's name.
+            // SAFETY: the table is made from cuda.h, and cudarc found this library by libcuda's
+            // name.
             symbols: unsafe { Symbols::find(library) },
         }
     }

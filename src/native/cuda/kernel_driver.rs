@@ -2,7 +2,8 @@
 
 use std::{fs, path::Path};
 
-/// Returns the version of NVIDIA's kernel driver, as `570.133.20`. `root` is the root of the file system.
+/// Returns the version of NVIDIA's kernel driver, as `570.133.20`. `root` is the root of the file
+/// system.
 pub fn kernel_driver(root: &Path) -> Option<String> {
     if let Ok(text) = fs::read_to_string(root.join("sys/module/nvidia/version")) {
         let version = text.trim();
@@ -14,7 +15,8 @@ pub fn kernel_driver(root: &Path) -> Option<String> {
     version_in_proc(&text)
 }
 
-/// Finds the version in `/proc/driver/nvidia/version`: the first word of its first line that is digits and dots.
+/// Finds the version in `/proc/driver/nvidia/version`: the first word of its first line that is
+/// digits and dots.
 fn version_in_proc(text: &str) -> Option<String> {
     let mut words = text.lines().next()?.split_whitespace();
     words.find(|word| is_version(word)).map(str::to_owned)
@@ -32,11 +34,13 @@ mod tests {
     fn the_kernels_driver_is_read_from_either_file() {
         for (text, version) in [
             (
-                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15\nGCC version: 12",
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 \
+                 01:15:15\nGCC version: 12",
                 "535.104.05",
             ),
             (
-                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.133.20  Release Build  (dvs-builder)",
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.133.20  Release \
+                 Build  (dvs-builder)",
                 "570.133.20",
             ),
         ] {

@@ -13,8 +13,9 @@ const NOT_READY: c_int = 600;
 
 /// Work on a GPU. The memory functions act on the thread's current context.
 impl Driver {
-    /// Starts the primary context of GPU `ordinal`, which is the one that NCCL uses, makes it current in this thread, and keeps
-    /// it until the process ends, so that what cudarc does with it later can neither fail in a new way nor wait for its end.
+    /// Starts the primary context of GPU `ordinal`, which is the one that NCCL uses, makes it
+    /// current in this thread, and keeps it until the process ends, so that what cudarc does with
+    /// it later can neither fail in a new way nor wait for its end.
     ///
     /// # Errors
     /// Returns an error if there is no such GPU, or another process uses it exclusively.
@@ -24,7 +25,8 @@ impl Driver {
         let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
         if ordinal >= count {
             return Err(failure(format!(
-                "there is no GPU {ordinal}: this process sees {count}. Ask for fewer ranks per node, or more GPUs"
+                "there is no GPU {ordinal}: this process sees {count}. Ask for fewer ranks per \
+                 node, or more GPUs"
             )));
         }
         let device = self.device(ordinal)?;
@@ -73,7 +75,8 @@ impl Driver {
     /// Returns an error if the GPU fails.
     ///
     /// # Safety
-    /// `address` is memory of the current GPU, at least as large as `to`, and no stream writes it meanwhile.
+    /// `address` is memory of the current GPU, at least as large as `to`, and no stream writes it
+    /// meanwhile.
     #[doc(alias = "cuMemcpyDtoH")]
     pub unsafe fn read(&self, to: &mut [u8], address: u64) -> anyhow::Result<()> {
         call!(
@@ -82,14 +85,16 @@ impl Driver {
         )
     }
 
-    /// Copies to the GPU, in the stream's order. The driver keeps a copy of `from` until then. Without a stream it would be
-    /// in no order with the kernels of one: such a copy can return before the GPU has the bytes.
+    /// Copies to the GPU, in the stream's order. The driver keeps a copy of `from` until then.
+    /// Without a stream it would be in no order with the kernels of one: such a copy can return
+    /// before the GPU has the bytes.
     ///
     /// # Errors
     /// Returns an error if the GPU fails.
     ///
     /// # Safety
-    /// `address` is memory of the stream's GPU, at least as large as `from`, and `stream` is a stream.
+    /// `address` is memory of the stream's GPU, at least as large as `from`, and `stream` is a
+    /// stream.
     #[doc(alias = "cuMemcpyHtoDAsync")]
     pub unsafe fn write(
         &self,
@@ -109,7 +114,8 @@ impl Driver {
     /// Returns an error if the driver fails.
     ///
     /// # Safety
-    /// Both are memory of the stream's GPU with that many bytes, they do not overlap, and `stream` is a stream.
+    /// Both are memory of the stream's GPU with that many bytes, they do not overlap, and `stream`
+    /// is a stream.
     #[doc(alias = "cuMemcpyDtoDAsync")]
     pub unsafe fn copy(
         &self,

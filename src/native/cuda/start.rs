@@ -26,8 +26,9 @@ pub fn driver() -> anyhow::Result<&'static Driver> {
 
 fn start() -> Result<&'static Driver, String> {
     let driver = library().ok_or(
-        "there is no libcuda.so.1, the NVIDIA driver's library: this node has no NVIDIA driver, or the container was \
-         started without it (Apptainer: --nv; Enroot, Docker: the NVIDIA container toolkit)",
+        "there is no libcuda.so.1, the NVIDIA driver's library: this node has no NVIDIA driver, \
+         or the container was started without it (Apptainer: --nv; Enroot, Docker: the NVIDIA \
+         container toolkit)",
     )?;
     // SAFETY: cuInit takes the flags 0 and nothing else.
     let result = driver.symbols.init.get().map(|init| unsafe { init(0) });
@@ -70,40 +71,43 @@ fn describe_start_failure(code: c_int, name: &str, facts: &StartFacts) -> String
         .map_or("libcuda".into(), |file| file.display().to_string());
     let why = match (code, facts.visible.as_deref()) {
         (NO_DEVICE, Some(visible)) => format!(
-            "CUDA_VISIBLE_DEVICES={visible} shows no GPU of this node. Unset it, or ask Slurm for GPUs \
-             (--gpus-per-node=N)"
+            "CUDA_VISIBLE_DEVICES={visible} shows no GPU of this node. Unset it, or ask Slurm for \
+             GPUs (--gpus-per-node=N)"
         ),
-        (NO_DEVICE, None) => {
-            "this node has no GPU, or the job was given none. Ask Slurm for GPUs (--gpus-per-node=N), and \
-                              see what nvidia-smi -L shows"
-                .into()
-        }
+        (NO_DEVICE, None) => "this node has no GPU, or the job was given none. Ask Slurm for GPUs \
+                              (--gpus-per-node=N), and see what nvidia-smi -L shows"
+            .into(),
         (101, Some(visible)) => {
-            format!("CUDA_VISIBLE_DEVICES={visible} names a GPU that is not there. Correct or unset it")
+            format!(
+                "CUDA_VISIBLE_DEVICES={visible} names a GPU that is not there. Correct or unset it"
+            )
         }
         (34, _) => format!(
-            "{file} is a stub that is only good for linking; take its directory (it often ends in /stubs) out of \
-             LD_LIBRARY_PATH"
+            "{file} is a stub that is only good for linking; take its directory (it often ends in \
+             /stubs) out of LD_LIBRARY_PATH"
         ),
-        (802, _) => {
-            "the GPUs of this node are not ready: on machines with NVSwitch, nvidia-fabricmanager must run; have it \
-                     started, or drain the node"
-                .into()
-        }
+        (802, _) => "the GPUs of this node are not ready: on machines with NVSwitch, \
+                     nvidia-fabricmanager must run; have it started, or drain the node"
+            .into(),
         (803, _) => format!(
-            "{file} and the kernel's driver ({kernel}) are of different versions: reboot the node after a driver \
-             update; in a container, use the host's libcuda"
+            "{file} and the kernel's driver ({kernel}) are of different versions: reboot the node \
+             after a driver update; in a container, use the host's libcuda"
         ),
         (804, _) => format!(
-            "{file} is CUDA's forward compatibility package, which this GPU or driver ({kernel}) does not support; \
-             take its directory (it often ends in /compat) out of LD_LIBRARY_PATH"
+            "{file} is CUDA's forward compatibility package, which this GPU or driver ({kernel}) \
+             does not support; take its directory (it often ends in /compat) out of \
+             LD_LIBRARY_PATH"
         ),
         (304 | 999, _) => format!(
-            "the kernel's driver ({kernel}) does not respond. Check that /dev/nvidia-uvm exists (nvidia-modprobe -u \
-             -c 0) and that the job may open /dev/nvidia*, and look for Xid in dmesg"
+            "the kernel's driver ({kernel}) does not respond. Check that /dev/nvidia-uvm exists \
+             (nvidia-modprobe -u -c 0) and that the job may open /dev/nvidia*, and look for Xid \
+             in dmesg"
         ),
         _ => {
-            format!("see whether nvidia-smi works on this node (kernel's driver: {kernel}), and look for Xid in dmesg")
+            format!(
+                "see whether nvidia-smi works on this node (kernel's driver: {kernel}), and look \
+                 for Xid in dmesg"
+            )
         }
     };
     format!("CUDA does not start: {name} (code {code}): {why}")

@@ -27,7 +27,8 @@ pub type RawHandle = *mut c_void;
 
 /// Calls that need no communicator, and those that make one.
 impl Nccl {
-    /// Returns a new unique id, which one rank passes to the others. The first call reads NCCL's environment and opens a socket.
+    /// Returns a new unique id, which one rank passes to the others. The first call reads NCCL's
+    /// environment and opens a socket.
     ///
     /// # Errors
     /// Returns an error if NCCL fails, for example because it finds no network interface.
@@ -83,9 +84,9 @@ impl Nccl {
         call!(self, ptr::null_mut(), mem_free(address as *mut c_void))
     }
 
-    /// Joins the communicator `id` of `ranks` ranks as each rank in `mine`, and returns the communicators in that order. Before
-    /// each rank joins, `choose` is called with the rank's index in `mine` to make its GPU current. All ranks must call this;
-    /// it waits for them.
+    /// Joins the communicator `id` of `ranks` ranks as each rank in `mine`, and returns the
+    /// communicators in that order. Before each rank joins, `choose` is called with the rank's
+    /// index in `mine` to make its GPU current. All ranks must call this; it waits for them.
     ///
     /// # Errors
     /// Returns an error if NCCL or `choose` fails.
@@ -98,8 +99,8 @@ impl Nccl {
         settings: CommConfig,
         choose: &dyn Fn(usize) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<RawComm>> {
-        // In a group NCCL writes the handles only when the group ends: they stay where they are until then, and so do the
-        // configurations.
+        // In a group NCCL writes the handles only when the group ends: they stay where they are
+        // until then, and so do the configurations.
         let mut comms: Vec<RawComm> = vec![ptr::null_mut(); mine.len()];
         let mut configs: Vec<RawConfig> = mine
             .iter()
@@ -125,8 +126,8 @@ impl Nccl {
     /// Runs `calls`, as one group if `is_group` is set.
     ///
     /// # Errors
-    /// Returns an error if a call fails. The group then stays open, and the caller has to end the job: ending the group would
-    /// start its calls and wait for ranks whose call never came.
+    /// Returns an error if a call fails. The group then stays open, and the caller has to end the
+    /// job: ending the group would start its calls and wait for ranks whose call never came.
     #[inline]
     pub fn grouped(
         &self,
@@ -145,8 +146,9 @@ impl Nccl {
 /// Calls on a communicator that move no data.
 ///
 /// # Safety
-/// `comm` is from [`Nccl::comm_init`] and not yet destroyed or aborted, and no other thread is inside a call on it, except for
-/// `comm_async_error`. Registered buffers are memory of the communicator's GPU.
+/// `comm` is from [`Nccl::comm_init`] and not yet destroyed or aborted, and no other thread is
+/// inside a call on it, except for `comm_async_error`. Registered buffers are memory of the
+/// communicator's GPU.
 #[expect(clippy::missing_safety_doc, reason = "one section covers all of them")]
 #[expect(
     clippy::missing_errors_doc,
@@ -182,8 +184,8 @@ impl Nccl {
         call!(self, comm, comm_deregister(comm, handle))
     }
 
-    /// Registers a symmetric window of `bytes` at `address`. All ranks must call this with buffers of the same size. In a group
-    /// `window` is written when the group ends.
+    /// Registers a symmetric window of `bytes` at `address`. All ranks must call this with buffers
+    /// of the same size. In a group `window` is written when the group ends.
     #[doc(alias = "ncclCommWindowRegister")]
     pub unsafe fn comm_window_register(
         &self,
@@ -210,7 +212,8 @@ impl Nccl {
         call!(self, comm, comm_window_deregister(comm, window))
     }
 
-    /// Returns an error if something went wrong on the communicator since it was made, in a thread of NCCL or at a peer.
+    /// Returns an error if something went wrong on the communicator since it was made, in a thread
+    /// of NCCL or at a peer.
     #[doc(alias = "ncclCommGetAsyncError")]
     #[inline]
     pub unsafe fn comm_async_error(&self, comm: RawComm) -> anyhow::Result<()> {

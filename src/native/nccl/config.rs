@@ -7,8 +7,9 @@ use std::{
 
 use super::version::{NcclVersion, OLDEST};
 
-/// `ncclConfig_t` of NCCL 2.30. NCCL only ever appends fields, so this one works with every version: a library reads at most
-/// `size` bytes and no more than it knows, and uses its own defaults for fields newer than `version`.
+/// `ncclConfig_t` of NCCL 2.30. NCCL only ever appends fields, so this one works with every
+/// version: a library reads at most `size` bytes and no more than it knows, and uses its own
+/// defaults for fields newer than `version`.
 #[repr(C)]
 pub(super) struct RawConfig {
     size: usize,
@@ -47,7 +48,8 @@ struct Layout {
     version: c_uint,
 }
 
-/// The layouts that matter here, the newest first. 2.28 brought `nvlinkCentricSched`, and 2.30 `maxP2pPeers`.
+/// The layouts that matter here, the newest first. 2.28 brought `nvlinkCentricSched`, and 2.30
+/// `maxP2pPeers`.
 const LAYOUTS: [Layout; 4] = [
     Layout {
         since: NcclVersion(23000),
@@ -72,7 +74,8 @@ const LAYOUTS: [Layout; 4] = [
 ];
 
 impl RawConfig {
-    /// Returns the configuration that nccl-tests uses with `version`, so that numbers are comparable.
+    /// Returns the configuration that nccl-tests uses with `version`, so that numbers are
+    /// comparable.
     pub(super) fn new(version: NcclVersion, settings: CommConfig) -> RawConfig {
         let oldest = &LAYOUTS[LAYOUTS.len() - 1];
         let layout = LAYOUTS
@@ -108,8 +111,8 @@ impl RawConfig {
 /// The configuration of a communicator where it differs from NCCL's defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommConfig {
-    /// The most ranks that each rank exchanges messages with (2.30). nccl-tests sets 2 if it runs only sendrecv. A value that
-    /// is too low makes other collectives slower.
+    /// The most ranks that each rank exchanges messages with (2.30). nccl-tests sets 2 if it runs
+    /// only sendrecv. A value that is too low makes other collectives slower.
     pub max_p2p_peers: Option<c_int>,
     /// `CTAPolicy` (2.27): 0 default, 1 efficient, 2 no CTA if possible.
     pub cta_policy: Option<c_int>,

@@ -118,7 +118,8 @@ impl Nccl {
         self.symbols.comm_register.is_there() && self.symbols.comm_deregister.is_there()
     }
 
-    /// Returns whether it can register buffers as windows, which have the same address on all ranks.
+    /// Returns whether it can register buffers as windows, which have the same address on all
+    /// ranks.
     pub fn has_windows(&self) -> bool {
         self.symbols.comm_window_register.is_there()
             && self.symbols.comm_window_deregister.is_there()
@@ -154,8 +155,9 @@ impl Nccl {
     fn explain(&self, function: &str, comm: RawComm, code: c_int) -> String {
         if code == IN_PROGRESS {
             return format!(
-                "{function} returned unfinished, because NCCL_COMM_BLOCKING=0 is set in the environment or in an \
-                 nccl.conf. Unset it: this program needs blocking communicators"
+                "{function} returned unfinished, because NCCL_COMM_BLOCKING=0 is set in the \
+                 environment or in an nccl.conf. Unset it: this program needs blocking \
+                 communicators"
             );
         }
         let debug = env::var("NCCL_DEBUG").unwrap_or_default();
@@ -184,8 +186,9 @@ impl Nccl {
     /// Returns `; NCCL's last error: …`, or nothing if NCCL has no more to say.
     #[doc(alias = "ncclGetLastError")]
     pub(super) fn last_error(&self, comm: RawComm) -> String {
-        // SAFETY: ncclGetLastError ignores its argument in all versions so far, and takes null; the string is a static
-        // buffer of NCCL. A thread of NCCL may write to it meanwhile, which at worst garbles the sentence.
+        // SAFETY: ncclGetLastError ignores its argument in all versions so far, and takes null; the
+        // string is a static buffer of NCCL. A thread of NCCL may write to it meanwhile, which at
+        // worst garbles the sentence.
         let string = self
             .symbols
             .get_last_error
@@ -226,13 +229,14 @@ fn remedy(debug: &str) -> &'static str {
     }
 }
 
-/// Calls the function `$field` with `$arg`s and checks the result. `$comm` is the communicator whose last error is reported.
+/// Calls the function `$field` with `$arg`s and checks the result. `$comm` is the communicator
+/// whose last error is reported.
 macro_rules! call {
     ($nccl:expr, $comm:expr, $field:ident($($arg:expr),*)) => {{
         let nccl: &Nccl = $nccl;
         let function = nccl.symbols.$field.get().map_err(|missing| nccl.lacks(missing))?;
-        // SAFETY: the function has the type that nccl.h gives it, and each caller of this macro says why its arguments
-        // are what NCCL demands.
+        // SAFETY: the function has the type that nccl.h gives it, and each caller of this macro
+        // says why its arguments are what NCCL demands.
         let code = unsafe { function($($arg),*) };
         nccl.check(nccl.symbols.$field.name, $comm, code)
     }};
@@ -269,7 +273,8 @@ mod tests {
         // SAFETY: the function is missing, so that nothing is called.
         let error = unsafe { nccl.all_to_all(0, 0, 0, 0, ptr::null_mut(), ptr::null_mut()) }
             .expect_err("an error");
-        let sentence = "ncclAlltoAll needs NCCL 2.28 or newer, but NCCL 2.27.7 (/x/libnccl.so.2) was found. Load a newer one";
+        let sentence = "ncclAlltoAll needs NCCL 2.28 or newer, but NCCL 2.27.7 (/x/libnccl.so.2) \
+                        was found. Load a newer one";
         assert_eq!(error.to_string(), sentence);
         assert_eq!(code_of(&error), Code::Nccl);
         assert!(!nccl.has_all_to_all() && nccl.missing().contains(&"ncclAllReduce"));

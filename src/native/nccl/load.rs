@@ -33,7 +33,8 @@ enum Candidate {
     Name(&'static str),
 }
 
-/// Lists where to look: only at `explicit` if it is given; otherwise in `$NCCL_HOME`, then where the system looks.
+/// Lists where to look: only at `explicit` if it is given; otherwise in `$NCCL_HOME`, then where
+/// the system looks.
 fn candidates(explicit: Option<&Path>, nccl_home: Option<&OsStr>) -> Vec<Candidate> {
     if let Some(path) = explicit {
         return vec![Candidate::File(path.to_owned())];
@@ -46,10 +47,11 @@ fn candidates(explicit: Option<&Path>, nccl_home: Option<&OsStr>) -> Vec<Candida
     files.chain(NAMES.map(Candidate::Name)).collect()
 }
 
-/// Loads a library, or describes what is wrong with it. Its symbols stay invisible to other libraries, and unresolved ones
-/// are found now.
+/// Loads a library, or describes what is wrong with it. Its symbols stay invisible to other
+/// libraries, and unresolved ones are found now.
 fn open(name: impl AsRef<OsStr>) -> Result<Library, String> {
-    // SAFETY: what runs at loading is libnccl's own initialisation, which asks nothing of its caller.
+    // SAFETY: what runs at loading is libnccl's own initialisation, which asks nothing of its
+    // caller.
     let library = unsafe { UnixLibrary::open(Some(name.as_ref()), RTLD_NOW | RTLD_LOCAL) };
     // The words of the dynamic loader, which name the file, are the error's source.
     library.map(Library::from).map_err(|error| {
@@ -67,16 +69,17 @@ fn not_found(explicit: Option<&Path>, tried: &[String]) -> String {
             path.display()
         ),
         None => format!(
-            "found no libnccl. Load the site's NCCL module, set NCCL_HOME or LD_LIBRARY_PATH, or give the path of \
-             a libnccl.so.2 (tried {})",
+            "found no libnccl. Load the site's NCCL module, set NCCL_HOME or LD_LIBRARY_PATH, or \
+             give the path of a libnccl.so.2 (tried {})",
             tried.join("; ")
         ),
     }
 }
 
 impl Nccl {
-    /// Loads libnccl from `explicit` if that is given, else the first of: `libnccl.so.2` and `libnccl.so` in
-    /// `$NCCL_HOME/lib` and `$NCCL_HOME/lib64`, then the same names where the system looks for libraries.
+    /// Loads libnccl from `explicit` if that is given, else the first of: `libnccl.so.2` and
+    /// `libnccl.so` in `$NCCL_HOME/lib` and `$NCCL_HOME/lib64`, then the same names where the
+    /// system looks for libraries.
     ///
     /// # Errors
     /// Returns an error if it is not found, cannot be loaded, or is too old.
@@ -110,7 +113,8 @@ impl Nccl {
     fn new(library: Library, name: &str) -> anyhow::Result<Nccl> {
         // Dropping the handle would unload the code that NCCL's threads run.
         let library = ManuallyDrop::new(library);
-        // SAFETY: the table is made from nccl.h, and a library without ncclGetVersion is refused before any other call.
+        // SAFETY: the table is made from nccl.h, and a library without ncclGetVersion is refused
+        // before any other call.
         let symbols = unsafe { Symbols::find(&library) };
         let get_version = symbols.get_version.get().map_err(|_| {
             failure(format!(
@@ -149,7 +153,8 @@ mod tests {
         })
     }
 
-    /// A library that every test process has loaded: it stands for a file that is a library, but no NCCL.
+    /// A library that every test process has loaded: it stands for a file that is a library, but no
+    /// NCCL.
     fn libc_file() -> PathBuf {
         file_of(libc::dladdr as *const c_void).expect("dladdr is in a library")
     }

@@ -1,8 +1,9 @@
-//! libnccl: where it is found, its version, and its functions as thin calls whose errors are sentences.
+//! libnccl: where it is found, its version, and its functions as thin calls whose errors are
+//! sentences.
 //!
-//! NCCL reads its environment once per process, at the first call except `ncclGetVersion`. [`Nccl::load`] therefore leaves the
-//! environment open, and [`Nccl::unique_id`] does not.
-//! Only blocking communicators are used: a call that returns unfinished is an error.
+//! NCCL reads its environment once per process, at the first call except `ncclGetVersion`.
+//! [`Nccl::load`] therefore leaves the environment open, and [`Nccl::unique_id`] does not. Only
+//! blocking communicators are used: a call that returns unfinished is an error.
 
 #![expect(
     unsafe_code,

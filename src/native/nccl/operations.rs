@@ -10,9 +10,10 @@ const HOST_IMMEDIATE: c_int = 1;
 /// Operations on a communicator.
 ///
 /// # Safety
-/// `comm` is from [`Nccl::comm_init`] and not yet destroyed or aborted, and no other thread is inside a call on it, except for
-/// `comm_async_error`. `stream` is a stream of the communicator's GPU. The buffers are memory of that GPU, as large as the
-/// counts say, until the operation has ended on the stream. Types, operations and roots are NCCL's numbers.
+/// `comm` is from [`Nccl::comm_init`] and not yet destroyed or aborted, and no other thread is
+/// inside a call on it, except for `comm_async_error`. `stream` is a stream of the communicator's
+/// GPU. The buffers are memory of that GPU, as large as the counts say, until the operation has
+/// ended on the stream. Types, operations and roots are NCCL's numbers.
 #[expect(clippy::missing_safety_doc, reason = "one section covers all of them")]
 #[expect(
     clippy::missing_errors_doc,
@@ -156,8 +157,8 @@ impl Nccl {
         )
     }
 
-    /// Creates an operation that multiplies this rank's input by `scalar`, an element of `dtype`, and then adds. Returns its
-    /// number, which is valid on this communicator only.
+    /// Creates an operation that multiplies this rank's input by `scalar`, an element of `dtype`,
+    /// and then adds. Returns its number, which is valid on this communicator only.
     #[doc(alias = "ncclRedOpCreatePreMulSum")]
     pub unsafe fn redop_create_premulsum(
         &self,

@@ -14,11 +14,11 @@ impl Nccl {
         self.symbols.group_simulate_end.is_there()
     }
 
-    /// Returns the time that NCCL's model gives for `calls`, which are not run; `None` if it has none for them, as for sends and
-    /// receives.
+    /// Returns the time that NCCL's model gives for `calls`, which are not run; `None` if it has
+    /// none for them, as for sends and receives.
     ///
-    /// NCCL leaves simulated calls in the plan of their communicators, and would run them with the next operation. Nothing else
-    /// may be called on these communicators than to destroy them.
+    /// NCCL leaves simulated calls in the plan of their communicators, and would run them with the
+    /// next operation. Nothing else may be called on these communicators than to destroy them.
     ///
     /// # Errors
     /// Returns an error if a call fails, or if NCCL is older than 2.22.

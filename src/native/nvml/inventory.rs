@@ -126,9 +126,11 @@ pub struct NvmlGpu {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NvlinkFabric {
-    /// The state of the GPU's registration with the fabric manager: `completed`, `in progress`, `not started` or `not supported`.
+    /// The state of the GPU's registration with the fabric manager: `completed`, `in progress`,
+    /// `not started` or `not supported`.
     pub state: String,
-    /// The cluster of nodes that the fabric spans, in hexadecimal digits; all zeros if the fabric is this node's own.
+    /// The cluster of nodes that the fabric spans, in hexadecimal digits; all zeros if the fabric
+    /// is this node's own.
     pub cluster: String,
     /// The clique. GPUs of one clique reach each other.
     pub clique: u32,
@@ -146,7 +148,8 @@ pub struct NvLink {
     pub version: Reading<u32>,
     /// The device at the other end.
     pub remote: Remote,
-    /// The PCI address of that device, as [`bus_id`] writes it. Virtual machines see a placeholder for a switch.
+    /// The PCI address of that device, as [`bus_id`] writes it. Virtual machines see a placeholder
+    /// for a switch.
     pub remote_bus: Reading<String>,
 }
 
@@ -189,8 +192,8 @@ impl Inventory {
     }
 }
 
-/// Writes a PCI address as Linux does, `0000:18:00.0`, from NVML's `00000000:18:00.0` or another spelling. Text that is not an
-/// address is returned in lower case.
+/// Writes a PCI address as Linux does, `0000:18:00.0`, from NVML's `00000000:18:00.0` or another
+/// spelling. Text that is not an address is returned in lower case.
 pub fn bus_id(text: &str) -> String {
     let lower = text.trim().to_ascii_lowercase();
     let parts: Vec<&str> = lower.split(':').collect();

@@ -2,7 +2,8 @@
 
 #![expect(
     unsafe_code,
-    reason = "the wrapper cannot ask for the sum over all NVLinks, so the function is called as nvml.h declares it"
+    reason = "the wrapper cannot ask for the sum over all NVLinks, so the function is called as \
+              nvml.h declares it"
 )]
 
 use nvml_wrapper::{
@@ -156,8 +157,8 @@ impl Meter {
             nvmlReturn: 0,
             value: nvmlValue_t { ullVal: 0 },
         });
-        // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and `values` has as many
-        // elements as are announced, of the type that it fills.
+        // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and
+        // `values` has as many elements as are announced, of the type that it fills.
         let code = unsafe { ask(device.handle(), FIELDS.len() as i32, values.as_mut_ptr()) };
         if let Err(error) = nvml_try(code) {
             let why = reading::<()>(Err(error)).why;
@@ -179,7 +180,8 @@ fn field_value(field: &nvmlFieldValue_t) -> Reading<u64> {
     if let Err(error) = nvml_try(field.nvmlReturn) {
         return reading(Err(error));
     }
-    // SAFETY: NVML has filled the union with a number of the type that it names, and any bits are a number of each type.
+    // SAFETY: NVML has filled the union with a number of the type that it names, and any bits are a
+    // number of each type.
     let number = unsafe {
         match field.valueType {
             1 => Some(u64::from(field.value.uiVal)),
@@ -196,7 +198,8 @@ fn field_value(field: &nvmlFieldValue_t) -> Reading<u64> {
     }
 }
 
-/// Refuses a counter that has not yet passed 32 bits: on some drivers it wraps there, several times a second.
+/// Refuses a counter that has not yet passed 32 bits: on some drivers it wraps there, several times
+/// a second.
 fn wide_counter(counter: Reading<u64>) -> Reading<u64> {
     counter.and(|bytes| {
         if bytes > u64::from(u32::MAX) {

@@ -1,8 +1,9 @@
 //! What NVML says of this node's GPUs, as plain data: [`Inventory`].
 //!
-//! The library is libnvidia-ml.so.1, which comes with the driver and is loaded when [`Inventory::read`] is called. A GPU may
-//! lack some readings: each [`Reading`] holds a value, or the reason why there is none. An inventory can be written as JSON and
-//! read back, so that the answers of another node can be examined. A [`Meter`] reads what changes: clocks, power, traffic.
+//! The library is libnvidia-ml.so.1, which comes with the driver and is loaded when
+//! [`Inventory::read`] is called. A GPU may lack some readings: each [`Reading`] holds a value, or
+//! the reason why there is none. An inventory can be written as JSON and read back, so that the
+//! answers of another node can be examined. A [`Meter`] reads what changes: clocks, power, traffic.
 
 mod inventory;
 #[cfg(feature = "nccl")]

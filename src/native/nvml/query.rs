@@ -17,7 +17,8 @@ use super::{
     throttle::throttle_names,
 };
 
-/// The name that the driver installs. The name without a number comes with development packages only.
+/// The name that the driver installs. The name without a number comes with development packages
+/// only.
 pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// More NVLinks than any GPU has: the limit if NVML never says that there are no more.
@@ -62,7 +63,8 @@ impl Inventory {
 }
 
 impl Inventory {
-    /// Asks NVML for what connects these GPUs. Nothing else is read of them, because that takes long with many processes.
+    /// Asks NVML for what connects these GPUs. Nothing else is read of them, because that takes
+    /// long with many processes.
     ///
     /// # Errors
     /// Returns one sentence if the library is missing or cannot start.
@@ -110,7 +112,8 @@ pub(super) fn describe_init_error(error: NvmlError) -> String {
 fn gpu_at(nvml: &Nvml, index: u32) -> NvmlGpu {
     match nvml.device_by_index(index) {
         Ok(device) => gpu(nvml, &device, index),
-        // A GPU that fell off the bus is listed, and its readings hold the reason why they are empty.
+        // A GPU that fell off the bus is listed, and its readings hold the reason why they are
+        // empty.
         Err(error) => NvmlGpu {
             index,
             bus_id: Reading::none(error.to_string()),
@@ -180,7 +183,8 @@ fn uncorrected_errors(device: &Device, counter: EccCounter) -> Reading<u64> {
     reading(device.total_ecc_errors(MemoryError::Uncorrected, counter))
 }
 
-/// Copies an error, because NVML's type cannot be cloned. Only "not supported" is normal, so only that is kept.
+/// Copies an error, because NVML's type cannot be cloned. Only "not supported" is normal, so only
+/// that is kept.
 pub(super) fn copy_error(error: &NvmlError) -> NvmlError {
     if matches!(error, NvmlError::NotSupported) {
         NvmlError::NotSupported
@@ -225,13 +229,15 @@ fn nvlinks(nvml: &Nvml, device: &Device) -> (Vec<NvLink>, String) {
     (links, String::new())
 }
 
-/// Returns the device at the other end. The wrapper's own function returns its input, so the library is called here.
+/// Returns the device at the other end. The wrapper's own function returns its input, so the
+/// library is called here.
 fn remote(nvml: &Nvml, device: &Device, link: u32) -> Remote {
     let Ok(ask) = nvml.lib().nvmlDeviceGetNvLinkRemoteDeviceType.as_ref() else {
         return Remote::Unknown;
     };
     let mut kind = u32::MAX;
-    // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and `kind` of the type it fills.
+    // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and `kind`
+    // of the type it fills.
     let code = unsafe { ask(device.handle(), link, &mut kind) };
     match (code, kind) {
         (0, 0) => Remote::Gpu,
@@ -247,8 +253,8 @@ fn fabric(nvml: &Nvml, device: &Device) -> Reading<NvlinkFabric> {
         return Reading::none("not known to this driver");
     };
     let mut info = std::mem::MaybeUninit::zeroed();
-    // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and `info` is the structure that
-    // it fills, of plain numbers, for which zeros are values too.
+    // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and `info`
+    // is the structure that it fills, of plain numbers, for which zeros are values too.
     let (code, info) = unsafe { (ask(device.handle(), info.as_mut_ptr()), info.assume_init()) };
     let state = match info.state {
         0 => "not supported",
@@ -276,8 +282,8 @@ fn remapped(nvml: &Nvml, device: &Device) -> Reading<Remapped> {
         return Reading::none("not known to this driver");
     };
     let (mut corrected, mut uncorrected, mut pending, mut failed) = (0, 0, 0, 0);
-    // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and each number of the type it
-    // fills.
+    // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and each
+    // number of the type it fills.
     let code = unsafe {
         ask(
             device.handle(),

@@ -7,12 +7,14 @@ pub struct ThrottleReason {
     pub bit: u64,
     /// Its name.
     pub name: &'static str,
-    /// Whether it makes the GPU slower than it could be. An idle GPU, or clocks that an administrator has set, are no fault.
+    /// Whether it makes the GPU slower than it could be. An idle GPU, or clocks that an
+    /// administrator has set, are no fault.
     pub slows: bool,
 }
 
-/// All reasons, by NVML's `nvmlClocksThrottleReason…` (later `nvmlClocksEventReason…`): GpuIdle, ApplicationsClocksSetting,
-/// SwPowerCap, HwSlowdown, SyncBoost, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown, DisplayClockSetting.
+/// All reasons, by NVML's `nvmlClocksThrottleReason…` (later `nvmlClocksEventReason…`): GpuIdle,
+/// ApplicationsClocksSetting, SwPowerCap, HwSlowdown, SyncBoost, SwThermalSlowdown,
+/// HwThermalSlowdown, HwPowerBrakeSlowdown, DisplayClockSetting.
 pub const THROTTLE_REASONS: [ThrottleReason; 9] = [
     reason(0x1, "idle", false),
     reason(0x2, "application clocks", false),

@@ -61,12 +61,14 @@ const STATUSES: [(&str, &str, &str); 21] = [
     ),
     (
         "RETRY_EXC_ERR",
-        "The other end did not acknowledge packets, however often they were sent: its process or node is down, or the fabric loses packets or has no path.",
+        "The other end did not acknowledge packets, however often they were sent: its process or \
+         node is down, or the fabric loses packets or has no path.",
         RETRIES,
     ),
     (
         "RNR_RETRY_EXC_ERR",
-        "The other end had no receive buffer ready for too long: its process is slow, stopped or gone.",
+        "The other end had no receive buffer ready for too long: its process is slow, stopped or \
+         gone.",
         OTHER_END,
     ),
     (
@@ -107,11 +109,17 @@ const STATUSES: [(&str, &str, &str); 21] = [
     ),
 ];
 
-const RETRIES: &str = "Look whether the other end failed first (its log, its node, its port: ibstat, perfquery, link flaps in the kernel log). On RoCE check NCCL_IB_GID_INDEX, PFC and ECN. NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only wait longer.";
+const RETRIES: &str = "Look whether the other end failed first (its log, its node, its port: \
+                       ibstat, perfquery, link flaps in the kernel log). On RoCE check \
+                       NCCL_IB_GID_INDEX, PFC and ECN. NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only \
+                       wait longer.";
 const OTHER_END: &str = "Look at the log and the node of the other end.";
 const FIRST: &str = "Look for the first completion with another status, and at the other end.";
-const REGISTRATION: &str = "Check nvidia-peermem or dma-buf, ACS and the IOMMU, and whether memory was freed while NCCL used it; NCCL_NET_GDR_LEVEL=LOC shows whether GPUDirect RDMA is the cause.";
-const SAME_LIBRARY: &str = "Use one version of NCCL and of the network plugin on all ranks, and the same sizes on both ends.";
+const REGISTRATION: &str = "Check nvidia-peermem or dma-buf, ACS and the IOMMU, and whether \
+                            memory was freed while NCCL used it; NCCL_NET_GDR_LEVEL=LOC shows \
+                            whether GPUDirect RDMA is the cause.";
+const SAME_LIBRARY: &str = "Use one version of NCCL and of the network plugin on all ranks, and \
+                            the same sizes on both ends.";
 const FIRMWARE: &str = "Look at the driver and the firmware of the NIC, and at its kernel log.";
 
 /// A completion that failed.
@@ -122,8 +130,8 @@ pub(super) struct Completion {
     pub(super) known: Known,
 }
 
-/// Reads a warning such as `NET/IB : Got completion from peer … with status=12 opcode=0 …`; before 2.20 `with error 12, opcode 0`,
-/// and of late `status=NAME(12)`.
+/// Reads a warning such as `NET/IB : Got completion from peer … with status=12 opcode=0 …`; before
+/// 2.20 `with error 12, opcode 0`, and of late `status=NAME(12)`.
 pub(super) fn read_completion(warning: &str) -> Option<Completion> {
     let (_, rest) = warning.split_once("Got completion")?;
     let (_, status) = rest

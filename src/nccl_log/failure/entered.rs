@@ -51,8 +51,8 @@ impl Entered {
         }
     }
 
-    /// Returns the processes that are behind others of the largest communicator, at most 64, in the form
-    /// `h:1 (AllReduce number 25 of 26)`.
+    /// Returns the processes that are behind others of the largest communicator, at most 64, in the
+    /// form `h:1 (AllReduce number 25 of 26)`.
     pub(super) fn behind(&self) -> Vec<String> {
         let ranks = self.0.values().map(|last| last.ranks).max();
         let of_largest = || self.0.values().filter(|last| Some(last.ranks) == ranks);

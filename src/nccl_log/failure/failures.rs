@@ -59,7 +59,8 @@ pub struct Failure {
     pub completion_status: Option<u64>,
     /// NCCL's result code, if the log names one.
     pub result_code: Option<u64>,
-    /// The line of NCCL's source at which an error was first returned, and its code: `transport/net_ib.cc:1295 -> 6`.
+    /// The line of NCCL's source at which an error was first returned, and its code:
+    /// `transport/net_ib.cc:1295 -> 6`.
     pub first_returned: Option<Place>,
     /// The number of processes, or of ranks, that report a failure.
     pub processes: u64,
@@ -204,8 +205,8 @@ impl Failures {
         self.add(at, head, line, *known, prefix);
     }
 
-    /// Forgets the errors of the process of `head` if nothing but returned codes tells of them: it went on and made a
-    /// communicator.
+    /// Forgets the errors of the process of `head` if nothing but returned codes tells of them: it
+    /// went on and made a communicator.
     pub(in crate::nccl_log) fn add_ready(&mut self, head: &[u8]) {
         let Some((_, process)) = &self.first_returned else {
             return;
@@ -230,7 +231,8 @@ impl Failures {
             .add(process_id(head), operation, || process_name(head, b""));
     }
 
-    /// Returns what is known of a hang. Processes that are behind others mean something only if none could go on.
+    /// Returns what is known of a hang. Processes that are behind others mean something only if
+    /// none could go on.
     fn hang(&self, kind: FailureKind) -> Option<Hang> {
         let hang = self.watchdogs.hang();
         if !matches!(kind, FailureKind::Hang | FailureKind::Stopped) {

@@ -26,7 +26,8 @@ pub enum FailureKind {
     Stopped,
 }
 
-/// The nearness of a line to the cause. The line with the highest weight is the failure, the first one if there are several.
+/// The nearness of a line to the cause. The line with the highest weight is the failure, the first
+/// one if there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     /// What follows from a failure elsewhere.
@@ -71,7 +72,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Usage,
                 Cause,
                 "Two ranks use the same GPU.",
-                "Give each rank its own GPU (CUDA_VISIBLE_DEVICES, cudaSetDevice, --gpus-per-task).",
+                "Give each rank its own GPU (CUDA_VISIBLE_DEVICES, cudaSetDevice, \
+                 --gpus-per-task).",
             ),
         ),
         (
@@ -98,7 +100,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Connection,
                 Cause,
                 "A node does not reach the address of another one.",
-                "Name an interface that joins the nodes in NCCL_SOCKET_IFNAME, and check the firewall.",
+                "Name an interface that joins the nodes in NCCL_SOCKET_IFNAME, and check the \
+                 firewall.",
             ),
         ),
         (
@@ -106,8 +109,10 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
             known(
                 Connection,
                 Symptom,
-                "Nothing listens at the address of a peer: its process ended, or the address is another machine's.",
-                "Look at the log of that peer first; otherwise check NCCL_SOCKET_IFNAME and the firewall.",
+                "Nothing listens at the address of a peer: its process ended, or the address is \
+                 another machine's.",
+                "Look at the log of that peer first; otherwise check NCCL_SOCKET_IFNAME and the \
+                 firewall.",
             ),
         ),
         (
@@ -116,7 +121,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Connection,
                 Cause,
                 "A peer does not answer: packets are dropped on the way, or its node is down.",
-                "Check the firewall and the fabric between the nodes, and NCCL_SOCKET_IFNAME or NCCL_IB_HCA.",
+                "Check the firewall and the fabric between the nodes, and NCCL_SOCKET_IFNAME or \
+                 NCCL_IB_HCA.",
             ),
         ),
         (
@@ -134,7 +140,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Memory,
                 Cause,
                 "Shared memory (/dev/shm) is full or too small.",
-                "Make /dev/shm larger (docker run --shm-size, an emptyDir of medium Memory), and remove old files of /dev/shm/nccl-*.",
+                "Make /dev/shm larger (docker run --shm-size, an emptyDir of medium Memory), and \
+                 remove old files of /dev/shm/nccl-*.",
             ),
         ),
         (
@@ -143,7 +150,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Memory,
                 Cause,
                 "NCCL cannot make its shared memory in /dev/shm.",
-                "Make /dev/shm larger (docker run --shm-size, an emptyDir of medium Memory), and remove old files of /dev/shm/nccl-*.",
+                "Make /dev/shm larger (docker run --shm-size, an emptyDir of medium Memory), and \
+                 remove old files of /dev/shm/nccl-*.",
             ),
         ),
         (
@@ -152,7 +160,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Memory,
                 Cause,
                 "The NIC cannot register memory.",
-                "Raise the limit of locked memory (ulimit -l unlimited, also for slurmd or the container), and check nvidia-peermem for GPU memory.",
+                "Raise the limit of locked memory (ulimit -l unlimited, also for slurmd or the \
+                 container), and check nvidia-peermem for GPU memory.",
             ),
         ),
         (
@@ -160,7 +169,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
             known(
                 Network,
                 Cause,
-                "A queue pair cannot connect: the ports do not reach each other, or the GID is wrong.",
+                "A queue pair cannot connect: the ports do not reach each other, or the GID is \
+                 wrong.",
                 "Check that NCCL_IB_HCA names ports of one fabric, and NCCL_IB_GID_INDEX on RoCE.",
             ),
         ),
@@ -179,7 +189,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Cuda,
                 Cause,
                 "A GPU has no memory left for NCCL's buffers.",
-                "Leave memory free (smaller batch, fewer communicators), or make the buffers smaller (NCCL_BUFFSIZE, NCCL_MAX_NCHANNELS).",
+                "Leave memory free (smaller batch, fewer communicators), or make the buffers \
+                 smaller (NCCL_BUFFSIZE, NCCL_MAX_NCHANNELS).",
             ),
         ),
         (
@@ -188,7 +199,8 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
                 Cuda,
                 Cause,
                 "A CUDA call failed.",
-                "Look for the first CUDA error of that process, and for Xid messages in the node's kernel log.",
+                "Look for the first CUDA error of that process, and for Xid messages in the \
+                 node's kernel log.",
             ),
         ),
         (
@@ -225,8 +237,11 @@ pub(super) const WARNINGS: [(&str, Known); 17] = {
 pub(super) const TIMEOUT: Known = known(
     FailureKind::Hang,
     Weight::Symptom,
-    "A hang: an operation did not end in time, and a watchdog stopped the ranks. No rank crashed before that, as far as the log shows.",
-    "Find the ranks that did not enter the operation (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1, py-spy dump). If all entered it, look at the network and the GPUs.",
+    "A hang: an operation did not end in time, and a watchdog stopped the ranks. No rank crashed \
+     before that, as far as the log shows.",
+    "Find the ranks that did not enter the operation (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, \
+     TORCH_NCCL_DUMP_ON_TIMEOUT=1, py-spy dump). If all entered it, look at the network and the \
+     GPUs.",
 );
 
 /// Ranks that call different operations.
@@ -234,15 +249,18 @@ pub(super) const MISMATCH: Known = known(
     FailureKind::Usage,
     Weight::Cause,
     "The ranks called different operations or sizes, so they waited for each other.",
-    "Make all ranks of a group call the same operations in the same order (TORCH_DISTRIBUTED_DEBUG=DETAIL names the call).",
+    "Make all ranks of a group call the same operations in the same order \
+     (TORCH_DISTRIBUTED_DEBUG=DETAIL names the call).",
 );
 
 /// The time limit of a job.
 pub(super) const TIME_LIMIT: Known = known(
     FailureKind::Stopped,
     Weight::Symptom,
-    "The batch system ended the job at its time limit. Whether it was hung or only slow, the log does not say.",
-    "Ask for more time, or look at where the ranks are before it ends (py-spy dump, the progress of the log).",
+    "The batch system ended the job at its time limit. Whether it was hung or only slow, the log \
+     does not say.",
+    "Ask for more time, or look at where the ranks are before it ends (py-spy dump, the progress \
+     of the log).",
 );
 
 /// The kernel's out-of-memory killer.
@@ -258,7 +276,8 @@ pub(super) const FAULT: Known = known(
     FailureKind::Crash,
     Weight::Cause,
     "A crash: a process ended by a fault of its own, not by a hang.",
-    "Look at the stack trace of that process. Other ranks then report timeouts or closed connections, which follow from it.",
+    "Look at the stack trace of that process. Other ranks then report timeouts or closed \
+     connections, which follow from it.",
 );
 
 /// SIGABRT: the program ended itself.
@@ -288,7 +307,8 @@ pub(super) const RESULTS: [(&str, Known); 6] = {
                 Cuda,
                 Symptom,
                 "A CUDA call of NCCL failed.",
-                "Look for the first CUDA error of that process, and for Xid messages in the node's kernel log.",
+                "Look for the first CUDA error of that process, and for Xid messages in the \
+                 node's kernel log.",
             ),
         ),
         (
@@ -305,7 +325,8 @@ pub(super) const RESULTS: [(&str, Known); 6] = {
             known(
                 Error,
                 Symptom,
-                "NCCL failed a check of its own, often after an error of the network or of a plugin.",
+                "NCCL failed a check of its own, often after an error of the network or of a \
+                 plugin.",
                 "Look for NCCL's warning before it; run with NCCL_DEBUG=INFO if there is none.",
             ),
         ),

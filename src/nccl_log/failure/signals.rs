@@ -18,7 +18,8 @@ const SIGNALS: [(&[&str], u64, Known); 6] = [
 /// Words before a signal's number.
 const NUMBERS: [&str; 4] = ["exitcode: -", "exitcode  : -", "signal ", "Signal "];
 
-/// Returns what the signal in `line` means. SIGTERM, by which launchers end the other processes, is none.
+/// Returns what the signal in `line` means. SIGTERM, by which launchers end the other processes, is
+/// none.
 pub(super) fn read_signal(line: &str) -> Option<Known> {
     for (names, _, known) in SIGNALS {
         if names.iter().any(|name| line.contains(name)) {

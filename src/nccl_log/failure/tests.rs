@@ -18,11 +18,16 @@ fn shown(log: &str) -> Failure {
 fn a_completion_that_failed_is_named_in_every_form() {
     for warning in [
         "NET/IB : Got completion with error 12, opcode 1, len 32478, vendor err 129",
-        "NET/IB : Got completion from peer 10.0.0.2<4791> with error 12, opcode 0, len 0, vendor err 129 (Recv)",
-        "NET/IB : Got completion from peer 10.0.0.2<4791> with status=12 opcode=129 len=65536 vendor err 129 (Send)",
-        "NET/IB: Got completion from peer 10.0.0.2<4791> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129 hca mlx5_0",
-        "NET/IB: Got completion from peer 10.0.0.2<4791> with status=transport retry counter exceeded(12) opcode=SEND(0) vendor_err=129",
-        "NET/IB: p: Got completion with error (devIndex=0, wc->status=(IBV_WC_RETRY_EXC_ERR)12, wc->opcode=(IBV_WC_SEND)0, wc->wr_id=1)",
+        "NET/IB : Got completion from peer 10.0.0.2<4791> with error 12, opcode 0, len 0, vendor \
+         err 129 (Recv)",
+        "NET/IB : Got completion from peer 10.0.0.2<4791> with status=12 opcode=129 len=65536 \
+         vendor err 129 (Send)",
+        "NET/IB: Got completion from peer 10.0.0.2<4791> with status=IBV_WC_RETRY_EXC_ERR(12) \
+         opcode=IBV_WC_SEND(0) vendor_err=129 hca mlx5_0",
+        "NET/IB: Got completion from peer 10.0.0.2<4791> with status=transport retry counter \
+         exceeded(12) opcode=SEND(0) vendor_err=129",
+        "NET/IB: p: Got completion with error (devIndex=0, wc->status=(IBV_WC_RETRY_EXC_ERR)12, \
+         wc->opcode=(IBV_WC_SEND)0, wc->wr_id=1)",
     ] {
         let found = shown(&format!(
             "h:1:2 [0] transport/net_ib.cc:1295 NCCL WARN {warning}\n"
@@ -104,7 +109,8 @@ fn what_pytorch_says_of_nccl_is_read() {
         ("remote process exited or there was a network error", 6),
     ] {
         let log = format!(
-            "[rank3]: torch.distributed.DistBackendError: NCCL error in: ../c10d/ProcessGroupNCCL.cpp:1333, {words}, NCCL version 2.18.6\n"
+            "[rank3]: torch.distributed.DistBackendError: NCCL error in: \
+             ../c10d/ProcessGroupNCCL.cpp:1333, {words}, NCCL version 2.18.6\n"
         );
         let found = shown(&log);
         assert_eq!(
@@ -154,7 +160,8 @@ fn a_hang_is_told_from_a_crash() {
     // A fault is the cause of the timeouts that follow from it, in whichever order they come.
     for line in [
         "srun: error: node1: task 3: Segmentation fault (core dumped)\n",
-        "mpirun noticed that process rank 1 with PID 7 on node n exited on signal 11 (Segmentation fault).\n",
+        "mpirun noticed that process rank 1 with PID 7 on node n exited on signal 11 \
+         (Segmentation fault).\n",
         "Signal 11 (SIGSEGV) received by PID 12\n",
         "  exitcode  : -11 (pid: 69811)\n",
         "[n:7] Signal: Bus error (7)\n",
@@ -164,11 +171,13 @@ fn a_hang_is_told_from_a_crash() {
     }
     for (line, kind) in [
         (
-            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***\n",
+            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME \
+             LIMIT ***\n",
             FailureKind::Stopped,
         ),
         (
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.\n",
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks \
+             have been OOM Killed.\n",
             FailureKind::Memory,
         ),
         ("  exitcode  : -9 (pid: 69811)\n", FailureKind::Stopped),
@@ -205,12 +214,14 @@ fn pytorchs_list_of_lagging_ranks_is_read() {
 fn processes_that_did_not_enter_an_operation_are_named() {
     let operation = |pid: u32, number: &str| {
         format!(
-            "h:{pid}:1 [0] NCCL INFO AllReduce: opCount {number} sendbuff 0x7f recvbuff 0x7f count 8 datatype 7 op 0 root 0 comm 0x5 [nranks=2] stream 0x6\n"
+            "h:{pid}:1 [0] NCCL INFO AllReduce: opCount {number} sendbuff 0x7f recvbuff 0x7f \
+             count 8 datatype 7 op 0 root 0 comm 0x5 [nranks=2] stream 0x6\n"
         )
     };
     let log = operation(1, "19") + &operation(2, "19") + &operation(1, "1a");
     assert_eq!(failure(&log), None, "a log may end anywhere");
-    let stopped = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***\n";
+    let stopped = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO \
+                   TIME LIMIT ***\n";
     let hang = shown(&(log + stopped)).hang.expect("a process behind");
     assert_eq!(hang.behind, ["h:2 (AllReduce number 25 of 26)"]);
 }

@@ -32,13 +32,15 @@ pub struct Waiting {
 /// What the watchdogs show of a hang.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hang {
-    /// The operations that ranks waited for, the earliest first. If there are several, the ranks were not in the same one.
+    /// The operations that ranks waited for, the earliest first. If there are several, the ranks
+    /// were not in the same one.
     pub operations: Vec<Waiting>,
     /// Ranks that had not entered the latest of these operations, at most 64.
     pub not_entered: Vec<u64>,
     /// Ranks that PyTorch's own analysis names as the ones that hold up the others, at most 64.
     pub lagging: Vec<u64>,
-    /// Processes that entered fewer operations than others, as NCCL's subsystem COLL logs them, at most 64.
+    /// Processes that entered fewer operations than others, as NCCL's subsystem COLL logs them, at
+    /// most 64.
     pub behind: Vec<String>,
 }
 
@@ -68,8 +70,8 @@ impl Watchdogs {
         }
     }
 
-    /// Adds a line with `last enqueued NCCL work: 1582, last completed NCCL work: 1579`. Only one group counts, because each has
-    /// numbers of its own.
+    /// Adds a line with `last enqueued NCCL work: 1582, last completed NCCL work: 1579`. Only one
+    /// group counts, because each has numbers of its own.
     pub(super) fn add_progress(&mut self, line: &str) {
         let entered = number_after(line, "last enqueued NCCL work: ")
             .or_else(|| number_after(line, "last enqueued work: "));
@@ -95,7 +97,8 @@ impl Watchdogs {
         self.is_listing
     }
 
-    /// Adds a line of that list: `  - [1] joined but didn't finish collective #2`, or several ranks in the brackets.
+    /// Adds a line of that list: `  - [1] joined but didn't finish collective #2`, or several ranks
+    /// in the brackets.
     pub(super) fn add_listed(&mut self, line: &str) {
         let Some((_, list)) = line.split_once("- [") else {
             self.is_listing = false;

@@ -11,7 +11,8 @@ const ESCAPE: u8 = 0x1b;
 static RAY_NOTE: Needle = LazyLock::new(|| Finder::new(" [repeated "));
 static SYSLOG_NOTE: Needle = LazyLock::new(|| Finder::new("message repeated "));
 
-/// How escape sequences look where the byte itself was replaced: by rsyslog, by a JSON string or a shell, by `cat -v`.
+/// How escape sequences look where the byte itself was replaced: by rsyslog, by a JSON string or a
+/// shell, by `cat -v`.
 const WRITTEN_ESCAPES: [&[u8]; 5] = [b"#033[", b"\\033[", b"\\u001b[", b"\\x1b[", b"^[["];
 
 /// Removes colours and other sequences that a terminal obeys.
@@ -68,8 +69,9 @@ pub fn without_written_colours(line: &[u8]) -> Cow<'_, [u8]> {
 
 /// Removes the note that a line stands for others, which were left out, and returns their number.
 ///
-/// Ray ends a line with ` [repeated 3x across cluster]`, the first time with one more sentence in parentheses. Syslog writes
-/// `message repeated 3 times: [ … ]` around it, or a line of its own: `last message repeated 3 times`.
+/// Ray ends a line with ` [repeated 3x across cluster]`, the first time with one more sentence in
+/// parentheses. Syslog writes `message repeated 3 times: [ … ]` around it, or a line of its own:
+/// `last message repeated 3 times`.
 pub fn without_repeat_note(line: &[u8]) -> (&[u8], u64) {
     let text = line.trim_ascii_end();
     match text.last() {

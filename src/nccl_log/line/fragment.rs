@@ -15,7 +15,8 @@ pub fn is_fragment(line: &[u8]) -> bool {
     ARROW.find(line).is_some() && VIA.find(line).is_some()
 }
 
-/// Returns whether `line` reports a segmentation fault in the words that MPI libraries and shells use.
+/// Returns whether `line` reports a segmentation fault in the words that MPI libraries and shells
+/// use.
 pub fn is_segmentation_fault(line: &[u8]) -> bool {
     FAULT.find(line).is_some()
 }

@@ -1,4 +1,5 @@
-//! What stands before a message: `host:pid:tid [device] NCCL INFO `, and what a launcher or a timestamp puts in front of it.
+//! What stands before a message: `host:pid:tid [device] NCCL INFO `, and what a launcher or a
+//! timestamp puts in front of it.
 
 use std::{hash::Hash, sync::LazyLock};
 
@@ -34,7 +35,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns where to look for the header of another line. A version without a level begins with what a header ends in.
+    /// Returns where to look for the header of another line. A version without a level begins with
+    /// what a header ends in.
     pub fn after(&self) -> usize {
         match self.level {
             LogLevel::Bare => self.end + b"NCCL ".len(),
@@ -80,7 +82,8 @@ pub fn find_header(line: &[u8], from: usize) -> Option<Header> {
     }
 }
 
-/// Reads the level of the header at `start`; `after` is where its first word ends. Only NCCL's own name stands before a level.
+/// Reads the level of the header at `start`; `after` is where its first word ends. Only NCCL's own
+/// name stands before a level.
 fn find_level(line: &[u8], start: usize, after: usize, is_nccl: bool) -> Option<Header> {
     let rest = &line[after..];
     for (word, level) in LEVELS {
@@ -115,9 +118,10 @@ pub struct Speaker<'a> {
 }
 
 impl<'a> Speaker<'a> {
-    /// Reads the text before a header. Launcher tags, timestamps, `file:line` and `(function)` are skipped. If the text names no
-    /// process, what a launcher put in front stands for it: `[rank3]:`, `(Worker pid=5, ip=10.0.0.1)`. `None` if there is
-    /// neither, or if the text is torn.
+    /// Reads the text before a header. Launcher tags, timestamps, `file:line` and `(function)` are
+    /// skipped. If the text names no process, what a launcher put in front stands for it:
+    /// `[rank3]:`, `(Worker pid=5, ip=10.0.0.1)`. `None` if there is neither, or if the text is
+    /// torn.
     pub fn parse(text: &'a [u8]) -> Option<Speaker<'a>> {
         Speaker::parse_address(text).or_else(|| Speaker::parse_tag(text))
     }
@@ -160,7 +164,8 @@ fn parse_device(word: &[u8]) -> Option<u32> {
     u32::try_from(decimal(number)?).ok()
 }
 
-/// Reads `host:pid:tid`, with or without `[1,0]<stdout>:`, `[rank3]:`, `<12>` or the like before it.
+/// Reads `host:pid:tid`, with or without `[1,0]<stdout>:`, `[rank3]:`, `<12>` or the like before
+/// it.
 fn parse_address(word: &[u8]) -> Option<Speaker<'_>> {
     let (rest, tid) = split_last(word, b':')?;
     let tid = decimal(tid)?;
@@ -179,7 +184,8 @@ fn parse_address(word: &[u8]) -> Option<Speaker<'_>> {
     })
 }
 
-/// Removes what ends in a bracket or a bar from the front of `host`. A host that somebody replaced by `<name>` stays.
+/// Removes what ends in a bracket or a bar from the front of `host`. A host that somebody replaced
+/// by `<name>` stays.
 fn without_decoration(host: &[u8]) -> &[u8] {
     let closes = |c: &u8| {
         matches!(

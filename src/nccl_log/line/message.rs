@@ -39,7 +39,8 @@ pub enum Message<'a> {
     Trees,
     /// `8 coll channels, … 8 p2p channels, 2 p2p channels per peer`.
     Channels(Channels),
-    /// `Pattern 4, … type NVL/PXN, …`: the number of a graph (4 is the ring), and its path type between nodes.
+    /// `Pattern 4, … type NVL/PXN, …`: the number of a graph (4 is the ring), and its path type
+    /// between nodes.
     Pattern(u64, PathTypes),
     /// `GPU/… :GPU/… (0/5000.0/LOC) … NET/… (5/48.0/PXN)`: paths from one GPU.
     Paths(GpuPaths),
@@ -105,7 +106,8 @@ pub struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// Returns whether both ends have the same GPU number. Before 2.5, lines about networks have none.
+    /// Returns whether both ends have the same GPU number. Before 2.5, lines about networks have
+    /// none.
     pub fn is_same_rail(&self) -> bool {
         !self.from.gpu.is_empty() && self.from.gpu == self.to.gpu
     }
@@ -116,7 +118,8 @@ impl Connection<'_> {
 pub struct Endpoint<'a> {
     /// The rank in its communicator.
     pub rank: i64,
-    /// The GPU: NVML's index in decimal since 2.18.3, the bus id in hexadecimal before; empty for networks before 2.5.
+    /// The GPU: NVML's index in decimal since 2.18.3, the bus id in hexadecimal before; empty for
+    /// networks before 2.5.
     pub gpu: &'a [u8],
 }
 
@@ -151,7 +154,8 @@ pub struct Net<'a> {
     pub relay: Option<u64>,
     /// GPUDirect RDMA at this end.
     pub gpudirect: bool,
-    /// Whether the line ends after the device's number. If it was cut there, a relay may be missing.
+    /// Whether the line ends after the device's number. If it was cut there, a relay may be
+    /// missing.
     pub bare: bool,
 }
 

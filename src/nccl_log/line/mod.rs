@@ -1,7 +1,8 @@
 //! One line of NCCL's log as a value. Bytes in, borrowed values out; nothing is allocated.
 //!
-//! The forms are those of NCCL 2.3 to 2.32 and of RCCL; each variant of [`Message`] names what differs between them. A [`Header`] marks
-//! where the message begins, and a [`Speaker`] is the process that the text before it names.
+//! The forms are those of NCCL 2.3 to 2.32 and of RCCL; each variant of [`Message`] names what
+//! differs between them. A [`Header`] marks where the message begins, and a [`Speaker`] is the
+//! process that the text before it names.
 
 mod decoration;
 mod fragment;

@@ -1,9 +1,11 @@
 //! Sentences that mention NCCL.
 
-/// Plain words in front of `NCCL` from which on a line is a sentence. A launcher puts fewer there: `worker-0 main`.
+/// Plain words in front of `NCCL` from which on a line is a sentence. A launcher puts fewer there:
+/// `worker-0 main`.
 const PLAIN_WORDS: usize = 2;
 
-/// Returns whether `head`, which stands before `NCCL INFO` or `NCCL version`, is the beginning of a sentence.
+/// Returns whether `head`, which stands before `NCCL INFO` or `NCCL version`, is the beginning of a
+/// sentence.
 pub(super) fn is_prose(head: &[u8]) -> bool {
     // NCCL itself ends a head with the device or with a place in its source.
     if head.ends_with(b"] ") || head.is_empty() {
@@ -28,8 +30,8 @@ fn is_plain(word: &[u8]) -> bool {
     !letters.is_empty() && !is_of_a_date(letters) && letters.iter().all(|c| c.is_ascii_alphabetic())
 }
 
-/// Returns whether `word` says what a line is, not who wrote it: the stream, the level, and the `F` and `P` of Kubernetes' own
-/// files.
+/// Returns whether `word` says what a line is, not who wrote it: the stream, the level, and the `F`
+/// and `P` of Kubernetes' own files.
 pub(super) fn is_of_a_collector(word: &[u8]) -> bool {
     const WORDS: [&[u8]; 7] = [
         b"stdout", b"stderr", b"F", b"P", b"INFO", b"ERROR", b"WARNING",

@@ -1,4 +1,5 @@
-//! Log lines that a collector wrapped in JSON: Docker's json-file, fluentd, fluent-bit, CloudWatch, Loki, journald.
+//! Log lines that a collector wrapped in JSON: Docker's json-file, fluentd, fluent-bit, CloudWatch,
+//! Loki, journald.
 
 use memchr::memmem;
 use serde_json::{Map, Value};
@@ -34,8 +35,9 @@ const WRITERS: [&str; 14] = [
     "/host",
 ];
 
-/// Returns the text in a line that is a JSON record, with its writer in brackets in front of each of its lines; `None` if the
-/// line is none. A record may follow a timestamp or a tag, which is kept.
+/// Returns the text in a line that is a JSON record, with its writer in brackets in front of each
+/// of its lines; `None` if the line is none. A record may follow a timestamp or a tag, which is
+/// kept.
 pub fn unwrap_record(line: &[u8]) -> Option<Vec<u8>> {
     let text = line.trim_ascii_end();
     let text = text.strip_suffix(b",").unwrap_or(text);

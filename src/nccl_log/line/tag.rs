@@ -1,4 +1,5 @@
-//! What launchers and log collectors put in front of a line, as the identity of a process whose line does not name it.
+//! What launchers and log collectors put in front of a line, as the identity of a process whose
+//! line does not name it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -7,7 +8,8 @@ use super::{
     text::{count_leading, decimal},
 };
 
-/// A value that is the same for all lines with the same prefix. Timestamps and the name of the stream do not count.
+/// A value that is the same for all lines with the same prefix. Timestamps and the name of the
+/// stream do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag(u64);
 
@@ -20,7 +22,8 @@ pub(super) struct Worker<'a> {
     pub(super) pid: u64,
 }
 
-/// Reads the text before a header that names no process. `None` if no word of it tells processes apart.
+/// Reads the text before a header that names no process. `None` if no word of it tells processes
+/// apart.
 pub(super) fn read_tag(text: &[u8]) -> Option<(Tag, Worker<'_>)> {
     let mut hasher = DefaultHasher::new();
     let mut worker = Worker::default();
@@ -50,7 +53,8 @@ pub(super) fn read_tag(text: &[u8]) -> Option<(Tag, Worker<'_>)> {
     has_names.then(|| (Tag(hasher.finish()), worker))
 }
 
-/// Returns whether `word` may tell processes apart: not a time, a place in the source or a piece of an address.
+/// Returns whether `word` may tell processes apart: not a time, a place in the source or a piece of
+/// an address.
 fn is_name(word: &[u8]) -> bool {
     let has_letter_or_digit = word.iter().any(u8::is_ascii_alphanumeric);
     let is_function = word.starts_with(b"(") && word.ends_with(b")");
@@ -77,7 +81,8 @@ fn is_rank(word: &[u8]) -> bool {
     numbers > 0 && inner.get(numbers) == Some(&b']')
 }
 
-/// Returns whether a colon stands in `word` that ends no bracket, as in `host:pid:tid` and `net.cc:12`.
+/// Returns whether a colon stands in `word` that ends no bracket, as in `host:pid:tid` and
+/// `net.cc:12`.
 fn has_inner_colon(word: &[u8]) -> bool {
     let inner = &word[..word.len() - 1];
     memchr::memchr_iter(b':', inner).any(|at| at == 0 || !matches!(inner[at - 1], b']' | b'>'))

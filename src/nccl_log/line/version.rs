@@ -2,7 +2,8 @@
 
 use super::text::count_leading;
 
-/// Returns the version that `text` begins with, such as `2.28.3+cuda13.0`. What another process's line glued to it is left out.
+/// Returns the version that `text` begins with, such as `2.28.3+cuda13.0`. What another process's
+/// line glued to it is left out.
 pub(super) fn find_version(text: &[u8]) -> Option<&[u8]> {
     let numbers = count_numbers(text);
     let has_parts = memchr::memchr(b'.', &text[..numbers]).is_some();
@@ -20,7 +21,8 @@ pub(super) fn find_version(text: &[u8]) -> Option<&[u8]> {
     Some(&text[..length])
 }
 
-/// Returns the version in `text` if nothing but the version can follow it there: a sentence goes on.
+/// Returns the version in `text` if nothing but the version can follow it there: a sentence goes
+/// on.
 pub(super) fn find_lone_version(text: &[u8]) -> Option<&[u8]> {
     let version = find_version(text)?;
     let rest = text[version.len()..].trim_ascii();

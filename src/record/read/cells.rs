@@ -8,7 +8,8 @@ use crate::{
     units,
 };
 
-/// The most ranks that a row may have. What is computed of a row takes longer with more of them, and no machine has so many.
+/// The most ranks that a row may have. What is computed of a row takes longer with more of them,
+/// and no machine has so many.
 pub const MOST_RANKS: u64 = 1 << 20;
 
 /// Reads the column `redop`: `none` for collectives that only move elements.

@@ -112,8 +112,8 @@ pub struct CsvRow {
 }
 
 impl CsvRow {
-    /// Returns the record that was written as this row; `None` if this version would not write such a row. `traffic` is the
-    /// traffic of an alltoallv in the current run.
+    /// Returns the record that was written as this row; `None` if this version would not write such
+    /// a row. `traffic` is the traffic of an alltoallv in the current run.
     pub fn to_record(&self, traffic: &'static Traffic) -> Option<Record> {
         let wrong = self.wrong.unwrap_or(0);
         Some(Record {
@@ -201,8 +201,8 @@ impl CsvRow {
     }
 }
 
-/// Reads the rows of `text`, a CSV with its header, one by one: a row that was cut short or is malformed is an error and
-/// does not hide the others.
+/// Reads the rows of `text`, a CSV with its header, one by one: a row that was cut short or is
+/// malformed is an error and does not hide the others.
 pub fn parse_rows(text: &str) -> Vec<Result<CsvRow, csv::Error>> {
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
@@ -219,7 +219,8 @@ pub fn parse_rows(text: &str) -> Vec<Result<CsvRow, csv::Error>> {
     reader.records().map(read).collect()
 }
 
-/// Reads a row of [`ReadableLines`](crate::record::ReadableLines), whose cells are as they stand in the file.
+/// Reads a row of [`ReadableLines`](crate::record::ReadableLines), whose cells are as they stand in
+/// the file.
 ///
 /// # Errors
 /// Returns an error if a cell cannot be read.

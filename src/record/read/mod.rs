@@ -1,7 +1,9 @@
-//! Reads `results.csv` and `run.json`: the rows as [`CsvRow`]s, the run as [`RunMeta`](super::RunMeta).
+//! Reads `results.csv` and `run.json`: the rows as [`CsvRow`]s, the run as
+//! [`RunMeta`](super::RunMeta).
 //!
-//! Columns are found by their names, so that files of other versions can be read; derived numbers are not read back into a
-//! [`Record`](super::Record), because they follow from the case and the time.
+//! Columns are found by their names, so that files of other versions can be read; derived numbers
+//! are not read back into a [`Record`](super::Record), because they follow from the case and the
+//! time.
 
 mod cells;
 mod csv_row;

@@ -12,8 +12,8 @@ use crate::{
     units::{Bytes, Micros},
 };
 
-/// What a row says of its case, its conditions and its time, without the rest, and with the words as they stand in the
-/// file: for readers of many rows.
+/// What a row says of its case, its conditions and its time, without the rest, and with the words
+/// as they stand in the file: for readers of many rows.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[expect(missing_docs, reason = "each field is a column of COLUMNS")]
 pub struct RowView<'a> {

@@ -27,9 +27,10 @@ fn header() -> String {
         .join(",")
 }
 
-const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
-                   0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,,\
-                   n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20,11.5";
+const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,\
+                   float,none,-1,1,20,12.5,0.00384,0.00256,0,ok,,not \
+                   used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,,n[1-3],EPYC,2.28.3,Open \
+                   MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20,11.5";
 
 #[test]
 fn a_row_is_read_as_it_was() {
@@ -131,7 +132,8 @@ fn run_of(row: &CsvRow) -> RunMeta {
 
 #[test]
 fn no_column_is_lost_when_a_run_is_resumed() {
-    // A column that no record of this row has: its value would have to be lost without being noticed.
+    // A column that no record of this row has: its value would have to be lost without being
+    // noticed.
     let empty_here = ["step", "note", "group", "pattern"];
     let row = parse_rows(&format!("{}\r\n{ROW}\r\n", header()))
         .remove(0)
@@ -207,7 +209,8 @@ fn absurd_numbers_are_no_row_of_this_program() {
         for collective in ["all_gather", "alltoallv", "hypercube", "gather"] {
             let row = ROW.replace(sane, absurd).replace("all_gather", collective);
             let (records, _) = records(&format!("{}\r\n{row}\r\n", header()));
-            // A case of no bytes can be, and that of an alltoallv of unknown traffic is as the row says.
+            // A case of no bytes can be, and that of an alltoallv of unknown traffic is as the row
+            // says.
             let can_be = absurd == ",0,0," || collective == "alltoallv";
             assert!(records.is_empty() || can_be, "{row}");
         }

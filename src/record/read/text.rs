@@ -2,8 +2,8 @@
 
 use crate::record::columns::COLUMNS;
 
-/// Returns whether `text` begins with a CSV header of this program, of this version or an earlier one. Empty text does, and
-/// the beginning of a header: of a run that ended while it wrote it.
+/// Returns whether `text` begins with a CSV header of this program, of this version or an earlier
+/// one. Empty text does, and the beginning of a header: of a run that ended while it wrote it.
 pub fn has_own_header(text: &str) -> bool {
     let Some((header, _)) = text.split_once('\n') else {
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();

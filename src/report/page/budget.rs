@@ -22,7 +22,8 @@ impl Default for FigureBudget {
 }
 
 impl FigureBudget {
-    /// Returns at most `most` of `figures`, and no more once the bytes are used up. Notes how many are left out.
+    /// Returns at most `most` of `figures`, and no more once the bytes are used up. Notes how many
+    /// are left out.
     pub(super) fn take(
         &mut self,
         most: usize,

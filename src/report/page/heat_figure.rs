@@ -20,8 +20,8 @@ pub(super) fn heat_figure(what: &str, map: &HeatMap) -> anyhow::Result<Figure> {
     let title = format!("{what}: {}", map.title);
     let ratio = map.ratio;
     let description = format!(
-        "Heat map of {} and {}. Each cell is {ratio}, from blue for shorter to orange for longer. The table has the ranks \
-         with the largest and the smallest ratio of each size.",
+        "Heat map of {} and {}. Each cell is {ratio}, from blue for shorter to orange for longer. \
+         The table has the ranks with the largest and the smallest ratio of each size.",
         counted(map.ranks as u64, "rank"),
         counted(map.sizes.len() as u64, "size"),
     );

@@ -11,7 +11,8 @@ const TEMPLATES: [(&str, &str); 3] = [
     ("summary.md", include_str!("../templates/summary.md")),
 ];
 
-/// Renders the template of this name with what `page` has. What comes from files is escaped by the engine.
+/// Renders the template of this name with what `page` has. What comes from files is escaped by the
+/// engine.
 ///
 /// # Errors
 ///

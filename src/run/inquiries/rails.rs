@@ -1,5 +1,5 @@
-//! What the rails of a rehearsal hold back. The processes of a rehearsal are on one machine, and the plugin of each writes about
-//! once a second what waits on its rails.
+//! What the rails of a rehearsal hold back. The processes of a rehearsal are on one machine, and
+//! the plugin of each writes about once a second what waits on its rails.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -62,7 +62,8 @@ mod tests {
         assert_eq!(
             clause(folder.path()).as_deref(),
             Some(
-                "The counters of the rails say that rail 1 of rank 2 holds 2 messages back, the oldest for 30.2 s"
+                "The counters of the rails say that rail 1 of rank 2 holds 2 messages back, the \
+                 oldest for 30.2 s"
             )
         );
         assert_eq!(clause(Path::new("/nonexistent")), None);

@@ -1,7 +1,8 @@
-//! A client of NCCL's RAS, the service for reliability, availability and serviceability of NCCL 2.24 and newer.
+//! A client of NCCL's RAS, the service for reliability, availability and serviceability of NCCL
+//! 2.24 and newer.
 //!
-//! A thread of NCCL in each process listens at one port of the node, speaks lines of text, and knows the state of all
-//! communicators of the job. It answers also if an operation is stuck.
+//! A thread of NCCL in each process listens at one port of the node, speaks lines of text, and
+//! knows the state of all communicators of the job. It answers also if an operation is stuck.
 
 use std::{
     io::{self, Read, Write},
@@ -24,8 +25,8 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// How long the answer may take.
 const ANSWER_TAKES: Duration = Duration::from_millis(1800);
 
-/// How long the first line may take. All processes of a node listen at one port, and one that is stopped may have got the
-/// connection; another connection may reach another process.
+/// How long the first line may take. All processes of a node listen at one port, and one that is
+/// stopped may have got the connection; another connection may reach another process.
 const FIRST_LINE_TAKES: Duration = Duration::from_millis(400);
 
 /// The most that is read of an answer, in bytes.

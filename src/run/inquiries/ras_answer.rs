@@ -30,7 +30,8 @@ impl RasAnswer {
     }
 }
 
-/// Returns whether there is a section of errors or warnings, and what is in them: a line for each, such as
+/// Returns whether there is a section of errors or warnings, and what is in them: a line for each,
+/// such as
 /// `#0-0 (3c1d…) INCOMPLETE: Missing communicator data from 1 rank, Rank 1 -- GPU 1 managed by process 4711 on node 10.0.0.1`.
 fn findings(text: &str) -> (bool, Vec<String>) {
     let mut has_section = false;
@@ -70,13 +71,16 @@ mod tests {
     #[test]
     fn errors_and_warnings_are_the_gist() {
         let text = format!(
-            "{TABLES}\nErrors\n======\n\n#0-0 (00c0ffee00c0ffee) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 1 -- GPU 1 managed by \
-             process 4711 on node 10.0.0.1\n\nWarnings\n========\n\nTIMEOUT\n  Encountered 1 communication timeout while gathering communicator data\n\n"
+            "{TABLES}\nErrors\n======\n\n#0-0 (00c0ffee00c0ffee) INCOMPLETE\n  Missing \
+             communicator data from 1 rank\n  Rank 1 -- GPU 1 managed by process 4711 on node \
+             10.0.0.1\n\nWarnings\n========\n\nTIMEOUT\n  Encountered 1 communication timeout \
+             while gathering communicator data\n\n"
         );
         assert_eq!(
             gist(&text, true),
-            "NCCL's RAS reports #0-0 (00c0ffee00c0ffee) INCOMPLETE: Missing communicator data from 1 rank, Rank 1 -- GPU 1 managed by \
-             process 4711 on node 10.0.0.1; TIMEOUT: Encountered 1 communication timeout while gathering communicator data"
+            "NCCL's RAS reports #0-0 (00c0ffee00c0ffee) INCOMPLETE: Missing communicator data \
+             from 1 rank, Rank 1 -- GPU 1 managed by process 4711 on node 10.0.0.1; TIMEOUT: \
+             Encountered 1 communication timeout while gathering communicator data"
         );
     }
 

@@ -48,8 +48,8 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Arranges that what threads do is written to `folder` if the run is stuck.
 pub(super) fn prepare(folder: &Path) {
-    // Where a process may look into its children only, this one lets those of the same user look into it. If the system
-    // refuses, the file has the refusal of the debugger.
+    // Where a process may look into its children only, this one lets those of the same user look
+    // into it. If the system refuses, the file has the refusal of the debugger.
     let _ = set_ptracer(PTracer::Any);
     let folder = folder.to_owned();
     inquiry::add(LIMIT, move |named| write_all(&folder, named));
@@ -205,7 +205,8 @@ fn printed(debugger: &str, words: &[&str], until: Instant) -> io::Result<String>
     Ok(text)
 }
 
-/// Waits for the end of a debugger, and kills it if it has not ended by `until`. Returns whether it ended by itself.
+/// Waits for the end of a debugger, and kills it if it has not ended by `until`. Returns whether it
+/// ended by itself.
 fn ends(debugger: &mut Child, until: Instant) -> bool {
     while Instant::now() < until {
         match debugger.try_wait() {

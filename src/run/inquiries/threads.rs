@@ -14,8 +14,8 @@ const MOST_THREADS: usize = 1024;
 /// The most that is read of a file of the system, in bytes.
 const MOST_BYTES: u64 = 4096;
 
-/// Returns a line for each thread of process `pid`: its number, name and state, where in the kernel it waits, and its call of
-/// the system, as far as this process may know.
+/// Returns a line for each thread of process `pid`: its number, name and state, where in the kernel
+/// it waits, and its call of the system, as far as this process may know.
 pub(super) fn described(pid: u32) -> String {
     let threads = threads(pid);
     let mut text = String::new();

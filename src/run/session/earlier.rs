@@ -15,7 +15,8 @@ pub(super) struct KeptRecords {
 }
 
 impl KeptRecords {
-    /// Returns those of `earlier` that this run would measure in the same way, on machines like those of `now`.
+    /// Returns those of `earlier` that this run would measure in the same way, on machines like
+    /// those of `now`.
     pub(super) fn of(
         earlier: Vec<Record>,
         plan: &Plan,
@@ -48,8 +49,8 @@ impl KeptRecords {
     }
 }
 
-/// Returns whether an earlier record is what this run would measure. One that was measured with other numbers of operations,
-/// sent other amounts, or was not checked, is not.
+/// Returns whether an earlier record is what this run would measure. One that was measured with
+/// other numbers of operations, sent other amounts, or was not checked, is not.
 fn is_as_asked(record: &Record, plan: &Plan, measure: &Measure) -> bool {
     if record.blocks.is_some() != measure.precision.is_some() {
         return false;

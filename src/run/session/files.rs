@@ -1,4 +1,5 @@
-//! [`SessionFiles`]: what is held while a file of the run is written, and what is written when the run ends.
+//! [`SessionFiles`]: what is held while a file of the run is written, and what is written when the
+//! run ends.
 
 use std::{
     path::{Path, PathBuf},
@@ -98,7 +99,8 @@ impl SessionFiles {
         self.telemetry.keep_waiting_samples(&self.run.get(), folder)
     }
 
-    /// Writes the rows that could not be written so far. Returns a sentence for each file that lacks rows.
+    /// Writes the rows that could not be written so far. Returns a sentence for each file that
+    /// lacks rows.
     fn finish_rows(&mut self, said: &mut Vec<String>) -> Vec<String> {
         let mut missing = Vec::new();
         if let Some(files) = &mut self.files {
@@ -109,8 +111,8 @@ impl SessionFiles {
         missing
     }
 
-    /// Writes the files that are written as a whole. None says that the run ended well if another one lacks something. Adds a
-    /// sentence to `missing` if one cannot be written.
+    /// Writes the files that are written as a whole. None says that the run ended well if another
+    /// one lacks something. Adds a sentence to `missing` if one cannot be written.
     fn save(&mut self, code: Code, message: &str, mut missing: Vec<String>) -> Vec<String> {
         self.set_end(code, message, &missing);
         let saved = match &self.files {

@@ -1,4 +1,5 @@
-//! [`SessionLastWords`]: what is saved of a run by the thread that ends the job, for a signal, a deadline or a fault.
+//! [`SessionLastWords`]: what is saved of a run by the thread that ends the job, for a signal, a
+//! deadline or a fault.
 
 use std::{
     path::PathBuf,
@@ -28,7 +29,8 @@ pub(super) struct SessionLastWords {
 }
 
 impl SessionLastWords {
-    /// Writes the end of the run to its files. Returns the exit code: not `code` if a file lacks something.
+    /// Writes the end of the run to its files. Returns the exit code: not `code` if a file lacks
+    /// something.
     pub(super) fn end(&self, code: Code, message: &str, moment: Moment) -> Code {
         self.describe_end_first(code, message);
         let patience = match moment {
@@ -36,7 +38,8 @@ impl SessionLastWords {
             Moment::End => WAITS_AT_END,
         };
         let began = Instant::now();
-        // The working thread holds the lock while it writes: for an instant, many times a second, or as long as a slow disk takes.
+        // The working thread holds the lock while it writes: for an instant, many times a second,
+        // or as long as a slow disk takes.
         while began.elapsed() < patience {
             if let Some(code) = self.end_if_free(code, message, moment) {
                 return code;
@@ -48,7 +51,8 @@ impl SessionLastWords {
         code
     }
 
-    /// Writes the end of the run if no other thread writes now. Returns the exit code; `None` if one does.
+    /// Writes the end of the run if no other thread writes now. Returns the exit code; `None` if
+    /// one does.
     fn end_if_free(&self, code: Code, message: &str, moment: Moment) -> Option<Code> {
         let mut files = self.files.lock_if_free()?;
         let end = files.end(code, message, moment);
@@ -64,8 +68,8 @@ impl SessionLastWords {
         Some(end.code)
     }
 
-    /// Writes into `run.json` how the run ends, before anything that takes longer on a slow disk: the launcher may kill this process
-    /// within a second.
+    /// Writes into `run.json` how the run ends, before anything that takes longer on a slow disk:
+    /// the launcher may kill this process within a second.
     fn describe_end_first(&self, code: Code, message: &str) {
         let Some(path) = &self.run_json else {
             return;

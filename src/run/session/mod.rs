@@ -1,6 +1,8 @@
-//! [`Session`]: the meta data and the files of a run, from its first case to its end, in good order or not.
+//! [`Session`]: the meta data and the files of a run, from its first case to its end, in good order
+//! or not.
 //!
-//! `files` holds what is open and writes the end; `last_words` does so from a thread that ends the job.
+//! `files` holds what is open and writes the end; `last_words` does so from a thread that ends the
+//! job.
 
 mod earlier;
 mod end;
@@ -42,8 +44,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens the files on process 0, and arranges what is saved if the job is ended by a signal, a deadline or a fault.
-    /// `run` gets its name here; `traffic` is the pattern of an alltoallv.
+    /// Opens the files on process 0, and arranges what is saved if the job is ended by a signal, a
+    /// deadline or a fault. `run` gets its name here; `traffic` is the pattern of an alltoallv.
     ///
     /// # Errors
     ///
@@ -63,7 +65,8 @@ impl Session {
             // Before the other ranks know the folder, where each may leave a note of its failure.
             cause::remove_earlier(&folder);
         }
-        // A name of its own, if another run has the one that was agreed on; in the files, that of the run that is continued.
+        // A name of its own, if another run has the one that was agreed on; in the files, that of
+        // the run that is continued.
         let (id, run_id) = world::broadcast(world, &(id, run.run_id.clone()))?;
         run.run_id = run_id;
         let run_json = files.as_ref().and_then(Files::run_json);
@@ -83,7 +86,8 @@ impl Session {
         self.files.lock().files.as_mut()?.lock_remark()
     }
 
-    /// Arranges what is saved if another thread ends the job. `run_json` is where the run is described, on process 0.
+    /// Arranges what is saved if another thread ends the job. `run_json` is where the run is
+    /// described, on process 0.
     fn set_last_words(&self, run_json: Option<PathBuf>) {
         let last = SessionLastWords {
             run: self.run.clone(),
@@ -96,7 +100,8 @@ impl Session {
         );
     }
 
-    /// Returns the records of an earlier run that this one need not measure again, the same on every process.
+    /// Returns the records of an earlier run that this one need not measure again, the same on
+    /// every process.
     ///
     /// # Errors
     ///
@@ -115,9 +120,11 @@ impl Session {
         let all = world::broadcast(world, &own)?;
         let kept = KeptRecords::of(all, plan, measure, &now);
         if let Some(before) = &kept.other_hosts {
-            // A job that Slurm restarts may get other hosts of the same kind, and its results are kept.
+            // A job that Slurm restarts may get other hosts of the same kind, and its results are
+            // kept.
             let remark = format!(
-                "earlier rows were measured on {before}, and the others on {}. The column hosts tells them apart",
+                "earlier rows were measured on {before}, and the others on {}. The column hosts \
+                 tells them apart",
                 now.hosts
             );
             self.keep_remark(remark, world);
@@ -163,13 +170,15 @@ impl Session {
         self.add_remarks(said);
     }
 
-    /// Notes that `cases` cases follow; 0 if there is no end. Returns what to say of files that do not keep all of them.
+    /// Notes that `cases` cases follow; 0 if there is no end. Returns what to say of files that do
+    /// not keep all of them.
     pub(super) fn expect_cases(&self, cases: u64) -> Option<String> {
         let state = &mut *self.files.lock();
         state.files.as_mut()?.expect(self.run.get().ranks, cases)
     }
 
-    /// Adds a record; it is on disk when this returns, unless it waits for a disk that is full or gone.
+    /// Adds a record; it is on disk when this returns, unless it waits for a disk that is full or
+    /// gone.
     pub(super) fn add(&self, record: &Record) {
         let mut said = Vec::new();
         for kept in record.kept().iter() {
@@ -238,7 +247,8 @@ impl Session {
         self.files.lock().table.take()
     }
 
-    /// Writes the end of the run to its files. Returns how it ended: not with `code` if a file lacks something.
+    /// Writes the end of the run to its files. Returns how it ended: not with `code` if a file
+    /// lacks something.
     pub(super) fn end(&self, code: Code, message: &str) -> SessionEnd {
         let end = self.files.lock().end(code, message, Moment::End);
         say_all(&end.said);
@@ -258,7 +268,8 @@ impl Session {
     }
 }
 
-/// Opens the files on process 0. Returns them and the name of their folder there, and on the other processes nothing.
+/// Opens the files on process 0. Returns them and the name of their folder there, and on the other
+/// processes nothing.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! [`SessionTelemetry`]: the file of the GPUs' telemetry, and the samples that it does not have yet.
+//! [`SessionTelemetry`]: the file of the GPUs' telemetry, and the samples that it does not have
+//! yet.
 
 use std::{path::Path, sync::Arc};
 
@@ -46,8 +47,8 @@ impl SessionTelemetry {
         }
     }
 
-    /// Writes the samples that wait to be gathered. A process without a file makes one of its own for them in `folder`. Returns
-    /// what to say of the file.
+    /// Writes the samples that wait to be gathered. A process without a file makes one of its own
+    /// for them in `folder`. Returns what to say of the file.
     pub(super) fn keep_waiting_samples(
         &mut self,
         run: &RunMeta,
@@ -74,8 +75,8 @@ impl SessionTelemetry {
         }
     }
 
-    /// Writes the rows that could not be written so far, and adds to `said` what to say of that. Returns a sentence if the file
-    /// lacks rows.
+    /// Writes the rows that could not be written so far, and adds to `said` what to say of that.
+    /// Returns a sentence if the file lacks rows.
     pub(super) fn finish(&mut self, said: &mut Vec<String>) -> Option<String> {
         let file = self.file.as_mut()?;
         said.extend(file.finish());

@@ -109,7 +109,8 @@ impl TelemetryFindings {
         }
     }
 
-    /// Returns the rows of what process `process` sent, during the case of `record` or between cases.
+    /// Returns the rows of what process `process` sent, during the case of `record` or between
+    /// cases.
     pub(super) fn rows<'a>(
         &'a self,
         process: usize,

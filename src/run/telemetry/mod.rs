@@ -1,5 +1,5 @@
-//! Telemetry of the GPUs that a run uses. One process per node samples them, between the cases all send what they have, and
-//! process 0 keeps it.
+//! Telemetry of the GPUs that a run uses. One process per node samples them, between the cases all
+//! send what they have, and process 0 keeps it.
 
 mod findings;
 mod start;
@@ -44,7 +44,8 @@ impl RunTelemetry {
     ///
     /// # Errors
     ///
-    /// Returns an error if the processes cannot exchange what they sample, or if process 0 cannot write the file.
+    /// Returns an error if the processes cannot exchange what they sample, or if process 0 cannot
+    /// write the file.
     pub(super) fn start(
         context: &RunContext,
         session: &Session,
@@ -112,8 +113,8 @@ impl RunTelemetry {
         }
     }
 
-    /// Gathers the samples since the last time, and notes on process 0 if GPUs were slowed down during the case of `record`,
-    /// which has just ended. Every process calls it alike.
+    /// Gathers the samples since the last time, and notes on process 0 if GPUs were slowed down
+    /// during the case of `record`, which has just ended. Every process calls it alike.
     ///
     /// # Errors
     ///
@@ -154,7 +155,8 @@ impl RunTelemetry {
         Ok(self.found.gaps())
     }
 
-    /// Gathers what was sampled since the last time. Returns, on process 0, what slowed each GPU down during the case.
+    /// Gathers what was sampled since the last time. Returns, on process 0, what slowed each GPU
+    /// down during the case.
     fn gather(
         &mut self,
         case: Option<(f64, f64)>,
@@ -169,7 +171,8 @@ impl RunTelemetry {
         let mut own: VecDeque<TelemetryPiece> = self.pieces(case).into();
         loop {
             let piece = own.pop_front().unwrap_or_default();
-            // The first byte says whether more comes. The rest is for process 0 alone, and the others do not read it.
+            // The first byte says whether more comes. The rest is for process 0 alone, and the
+            // others do not read it.
             let mut bytes = vec![u8::from(!own.is_empty())];
             serde_json::to_writer(&mut bytes, &piece)?;
             let all = world.all_gather(&bytes);

@@ -30,8 +30,9 @@ pub(super) fn start_sampler(
     } else {
         let missing = missing.join(", ");
         vec![format!(
-            "no telemetry of GPU {missing}: NVML does not show it to the first process of the node, which samples all GPUs there. Let \
-             every process see all GPUs (srun --gpu-bind=none)"
+            "no telemetry of GPU {missing}: NVML does not show it to the first process of the \
+             node, which samples all GPUs there. Let every process see all GPUs (srun \
+             --gpu-bind=none)"
         )]
     };
     let sampler = Sampler::start(probe, interval)

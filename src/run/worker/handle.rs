@@ -39,8 +39,9 @@ pub(in crate::run) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker that sweeps what `words` say, under the environment of this process and `settings`. To be called
-    /// before MPI and CUDA start: a process that has them must not be copied. `name` tells workers of one rank apart.
+    /// Starts a worker that sweeps what `words` say, under the environment of this process and
+    /// `settings`. To be called before MPI and CUDA start: a process that has them must not be
+    /// copied. `name` tells workers of one rank apart.
     ///
     /// # Errors
     /// Returns an error if the process cannot be started or its log has no place.
@@ -87,7 +88,8 @@ impl Worker {
         })
     }
 
-    /// Sends `message` to the worker, and returns its answer. A worker that has ended meanwhile has said why.
+    /// Sends `message` to the worker, and returns its answer. A worker that has ended meanwhile has
+    /// said why.
     fn ask(&mut self, message: &ToWorker, until: Instant) -> Result<FromWorker, Why> {
         let line = serde_json::to_string(message).map_err(|error| Why::new(error.to_string()))?;
         match writeln!(self.to, "{line}") {
@@ -141,8 +143,8 @@ impl Worker {
         })
     }
 
-    /// Runs the workers of all ranks together, and returns what each saw, in rank order, or which one failed.
-    /// Every rank calls it alike, and gets the same result.
+    /// Runs the workers of all ranks together, and returns what each saw, in rank order, or which
+    /// one failed. Every rank calls it alike, and gets the same result.
     ///
     /// # Errors
     /// Returns an error if an answer does not reach the other ranks; that would be a bug.
@@ -175,7 +177,8 @@ impl Worker {
                 )),
             });
         let ended = self.keep_log(ended);
-        // A worker that waits for others which are gone is of no use any more; and one that ended is waited for.
+        // A worker that waits for others which are gone is of no use any more; and one that ended
+        // is waited for.
         drop(self);
         agree(ended, world)
     }
@@ -207,7 +210,8 @@ impl Why {
     }
 }
 
-/// Returns the step of every rank, or a sentence with the rank that failed; one that was only late comes last.
+/// Returns the step of every rank, or a sentence with the rank that failed; one that was only late
+/// comes last.
 fn agree<T: Serialize + DeserializeOwned>(
     step: Result<T, Why>,
     world: &dyn World,

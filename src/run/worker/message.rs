@@ -32,8 +32,8 @@ pub(in crate::run) enum ToWorker {
 /// From the worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::run) enum FromWorker {
-    /// It has loaded NCCL; from the worker of the first rank with NCCL's unique id, else empty: who makes the id has to live until all
-    /// have joined.
+    /// It has loaded NCCL; from the worker of the first rank with NCCL's unique id, else empty: who
+    /// makes the id has to live until all have joined.
     Ready(Vec<u8>),
     /// It has run all cases.
     Ended(Box<WorkerReport>),

@@ -1,8 +1,9 @@
-//! Worker processes. NCCL reads a variable once per process, so what is to be seen under another setting is run by another
-//! process: each rank starts one worker per setting, before it touches MPI or CUDA itself.
+//! Worker processes. NCCL reads a variable once per process, so what is to be seen under another
+//! setting is run by another process: each rank starts one worker per setting, before it touches
+//! MPI or CUDA itself.
 //!
-//! A worker knows no MPI. `handle` is the rank's side: it passes on rank, GPU and NCCL's unique id. Here is the worker's
-//! side.
+//! A worker knows no MPI. `handle` is the rank's side: it passes on rank, GPU and NCCL's unique id.
+//! Here is the worker's side.
 
 pub(super) mod handle;
 pub(super) mod message;
@@ -44,7 +45,8 @@ pub fn run(request: anyhow::Result<Request>) -> anyhow::Result<Code> {
     abort::end_quietly(Code::Fine)
 }
 
-/// Receives what the rank sends. When its end of the pipe closes the rank is gone, and this process ends.
+/// Receives what the rank sends. When its end of the pipe closes the rank is gone, and this process
+/// ends.
 fn listen() -> Receiver<ToWorker> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -105,7 +107,8 @@ fn work(request: &Request, rank: &Receiver<ToWorker>) -> anyhow::Result<WorkerRe
     })
 }
 
-/// Adds what is new in the log to `fold`, and returns the algorithm and protocol that it names last.
+/// Adds what is new in the log to `fold`, and returns the algorithm and protocol that it names
+/// last.
 fn read_new_lines(log: &mut LogTail, fold: &mut Fold) -> anyhow::Result<Option<AlgorithmChoice>> {
     let mut new = Fold::default();
     log.lines(&mut |line| {

@@ -23,7 +23,8 @@ pub(super) fn read_gpus(all: &mut Topology, node: Node, place: &DeviceLocation, 
         .collect();
     if gpus.len() > 1 {
         all.notes.push(format!(
-            "{} <gpu> in the <pci> at {}: ranks or parts of one device; paths between them are not derived",
+            "{} <gpu> in the <pci> at {}: ranks or parts of one device; paths between them are \
+             not derived",
             gpus.len(),
             place.bus_id
         ));

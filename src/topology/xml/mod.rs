@@ -97,7 +97,8 @@ fn check_depth(document: &Document) -> Result<(), String> {
     let is_too_deep = |node: Node| node.ancestors().nth(DEEPEST).is_some();
     if document.descendants().any(is_too_deep) {
         return Err(format!(
-            "its elements are nested {DEEPEST} deep or more, unlike those of any NCCL topology file"
+            "its elements are nested {DEEPEST} deep or more, unlike those of any NCCL topology \
+             file"
         ));
     }
     Ok(())
@@ -122,7 +123,8 @@ fn note_places(all: &mut Topology) {
     }
 }
 
-/// Puts NICs in the order of their numbers. Those that NCCL has yet to number come last, as in the file.
+/// Puts NICs in the order of their numbers. Those that NCCL has yet to number come last, as in the
+/// file.
 fn order_nics(all: &mut Topology) {
     all.nics.sort_by_key(|nic| nic.number.unwrap_or(u32::MAX));
 }

@@ -15,8 +15,9 @@ pub(super) const XGMI: &str = "xgmi";
 pub(super) fn several_hosts(count: usize) -> Option<String> {
     (count > 1).then(|| {
         format!(
-            "this file holds {count} hosts, told apart by host_hash, as NCCL writes it if they share an NVLink \
-             domain; each is drawn on its own, and paths between them are not derived"
+            "this file holds {count} hosts, told apart by host_hash, as NCCL writes it if they \
+             share an NVLink domain; each is drawn on its own, and paths between them are not \
+             derived"
         )
     })
 }
@@ -33,7 +34,8 @@ pub(super) fn not_read(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(count) = counts.remove(XGMI) {
         let what = format!(
-            "{count} <xgmi> not read: these are links between AMD GPUs, which RCCL uses; paths between the GPUs are not derived"
+            "{count} <xgmi> not read: these are links between AMD GPUs, which RCCL uses; paths \
+             between the GPUs are not derived"
         );
         notes.push(what);
     }
@@ -50,7 +52,8 @@ pub(super) fn not_read(document: &Document) -> Vec<String> {
     notes
 }
 
-/// Returns a note on networks that only other plugins of NCCL use, such as one for GPU-initiated networking.
+/// Returns a note on networks that only other plugins of NCCL use, such as one for GPU-initiated
+/// networking.
 pub(super) fn not_used(document: &Document) -> Option<String> {
     let nets = document.descendants().filter(is_of_another_plugin);
     let count = nets.count();

@@ -57,7 +57,8 @@ impl<'a> WorkloadBuilder<'a> {
         self.add(name, COMPUTE, after, Work::Compute(time))
     }
 
-    /// Adds copies of elements of a type, whose bytes are not scaled yet, to the stream that computes, and returns their index.
+    /// Adds copies of elements of a type, whose bytes are not scaled yet, to the stream that
+    /// computes, and returns their index.
     pub(super) fn copies(
         &mut self,
         name: String,

@@ -1,7 +1,9 @@
-//! Data parallelism as PyTorch's `DistributedDataParallel` does it: gradients are reduced in buckets while the backward pass goes on.
+//! Data parallelism as PyTorch's `DistributedDataParallel` does it: gradients are reduced in
+//! buckets while the backward pass goes on.
 //!
-//! It launches a kernel per parameter before a bucket is reduced, and one behind it, which a step without synchronization does not
-//! have; docs/WORKLOADS.md names the functions. All of them run in the stream that computes.
+//! It launches a kernel per parameter before a bucket is reduced, and one behind it, which a step
+//! without synchronization does not have; docs/WORKLOADS.md names the functions. All of them run in
+//! the stream that computes.
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -47,11 +49,13 @@ pub(super) struct DdpModel {
     pub(super) buffers: Vec<ModuleBuffers>,
     /// The time of the forward pass; the backward pass takes twice as long.
     pub(super) forward: Micros,
-    /// The part of the backward pass, from 0 to 1, before the first gradient of a parameter is complete.
+    /// The part of the backward pass, from 0 to 1, before the first gradient of a parameter is
+    /// complete.
     pub(super) before_gradients: f64,
 }
 
-/// Returns the time in which an optimizer reads parameters and gradients and writes parameters, each of 4 bytes.
+/// Returns the time in which an optimizer reads parameters and gradients and writes parameters,
+/// each of 4 bytes.
 pub(super) fn optimizer_time(parameters: u64) -> Micros {
     Micros((3 * 4 * parameters) as f64 / MEMORY_RATE * 1e6)
 }
@@ -81,7 +85,8 @@ impl DdpModel {
         builder.finish(self.name, self.about)
     }
 
-    /// Adds the backward pass, which ends a bucket at a time, and returns the operations that reduce the buckets.
+    /// Adds the backward pass, which ends a bucket at a time, and returns the operations that
+    /// reduce the buckets.
     fn backward(
         &self,
         builder: &mut WorkloadBuilder<'_>,
@@ -110,7 +115,8 @@ impl DdpModel {
         reduced
     }
 
-    /// Adds the broadcasts of all buffers. Those of a type are copied into one tensor first, and each of them out of it at the end.
+    /// Adds the broadcasts of all buffers. Those of a type are copied into one tensor first, and
+    /// each of them out of it at the end.
     fn broadcast_buffers(&self, builder: &mut WorkloadBuilder<'_>) {
         let mut sent = Vec::new();
         for (buffers, number) in self.buffers.iter().zip(1_u32..) {
@@ -142,8 +148,8 @@ impl DdpModel {
         }
     }
 
-    /// Divides the parameters into buckets, the last parameter first. A bucket is full with the parameter that makes it reach its
-    /// limit.
+    /// Divides the parameters into buckets, the last parameter first. A bucket is full with the
+    /// parameter that makes it reach its limit.
     fn buckets(&self, options: &WorkloadOptions) -> Vec<GradientBucket> {
         let mebibytes = |number: f64| (number * f64::from(1 << 20)) as u64;
         let usual = mebibytes(options.bucket_mb);
@@ -167,8 +173,8 @@ impl DdpModel {
     }
 }
 
-/// Adds the division of the gradients of bucket `number`, which copies each into the bucket unless it is a view of it. Returns the
-/// operations.
+/// Adds the division of the gradients of bucket `number`, which copies each into the bucket unless
+/// it is a view of it. Returns the operations.
 fn fill(builder: &mut WorkloadBuilder<'_>, number: u32, bucket: &GradientBucket) -> Vec<usize> {
     let name = match builder.options.gradient_as_bucket_view {
         true => format!("divide {number}"),
@@ -184,7 +190,8 @@ fn copy_back(builder: &mut WorkloadBuilder<'_>, buckets: &[GradientBucket], redu
     }
 }
 
-/// Adds the copies of a bucket's gradients, the large and the small ones each as an operation, and returns these.
+/// Adds the copies of a bucket's gradients, the large and the small ones each as an operation, and
+/// returns these.
 fn copy_gradients(
     builder: &mut WorkloadBuilder<'_>,
     name: &str,

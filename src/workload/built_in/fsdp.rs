@@ -1,5 +1,5 @@
-//! `fsdp-7b` and `fsdp-70b`: parameters are divided among all ranks, as in PyTorch's fully sharded data parallelism with a unit
-//! per layer and one for the rest.
+//! `fsdp-7b` and `fsdp-70b`: parameters are divided among all ranks, as in PyTorch's fully sharded
+//! data parallelism with a unit per layer and one for the rest.
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -15,11 +15,15 @@ use crate::{
 /// The only stream of collectives: all_gather and reduce_scatter use one process group.
 const STREAM: &str = "shards";
 
-pub(super) const ABOUT_7B: &str = "Llama 2 7B in PyTorch's FSDP, bfloat16, a sequence of 4096 tokens per rank: an all_gather per layer forward \
-     and backward, a reduce_scatter backward, computation by operations at 400 TFLOP/s";
+pub(super) const ABOUT_7B: &str = "Llama 2 7B in PyTorch's FSDP, bfloat16, a sequence of 4096 \
+                                   tokens per rank: an all_gather per layer forward and backward, \
+                                   a reduce_scatter backward, computation by operations at 400 \
+                                   TFLOP/s";
 
-pub(super) const ABOUT_70B: &str = "Llama 2 70B in PyTorch's FSDP, bfloat16, a sequence of 4096 tokens per rank: an all_gather per layer \
-     forward and backward, a reduce_scatter backward, computation by operations at 400 TFLOP/s";
+pub(super) const ABOUT_70B: &str = "Llama 2 70B in PyTorch's FSDP, bfloat16, a sequence of 4096 \
+                                    tokens per rank: an all_gather per layer forward and \
+                                    backward, a reduce_scatter backward, computation by \
+                                    operations at 400 TFLOP/s";
 
 pub(super) fn workload_7b(options: &WorkloadOptions) -> Workload {
     workload(&LLAMA_7B, options).finish("fsdp-7b", ABOUT_7B)
@@ -50,7 +54,8 @@ fn workload<'a>(shape: &DecoderShape, options: &'a WorkloadOptions) -> WorkloadB
     builder
 }
 
-/// A forward or backward pass, which gathers the parameters of each layer before the layer computes.
+/// A forward or backward pass, which gathers the parameters of each layer before the layer
+/// computes.
 struct FsdpPass<'a, 'b> {
     builder: &'a mut WorkloadBuilder<'b>,
     shape: &'a DecoderShape,
@@ -58,8 +63,8 @@ struct FsdpPass<'a, 'b> {
 }
 
 impl FsdpPass<'_, '_> {
-    /// Adds the layers in `order`, each of which takes `time` and waits for `before`. Returns the computation of the last one; nothing
-    /// if there is no layer.
+    /// Adds the layers in `order`, each of which takes `time` and waits for `before`. Returns the
+    /// computation of the last one; nothing if there is no layer.
     fn layers(
         &mut self,
         pass: &str,
@@ -69,11 +74,13 @@ impl FsdpPass<'_, '_> {
         let mut gathered: Vec<usize> = Vec::new();
         let mut computed: Vec<usize> = Vec::new();
         for (at, layer) in order.iter().enumerate() {
-            // The next layers are gathered before the gradients of this one are reduced, which happens in the same stream.
+            // The next layers are gathered before the gradients of this one are reduced, which
+            // happens in the same stream.
             let ahead = order.len().min(at + self.prefetch + 1);
             while gathered.len() < ahead {
                 let next = gathered.len();
-                // Parameters of the layer that computes and of the prefetched ones are in memory; the layer before those must be done.
+                // Parameters of the layer that computes and of the prefetched ones are in memory;
+                // the layer before those must be done.
                 let done = next.checked_sub(self.prefetch + 1);
                 let done = done.map_or(before, |layer| computed[layer]);
                 let name = format!("layer {}", order[next]);

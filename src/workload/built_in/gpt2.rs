@@ -13,8 +13,9 @@ const VOCABULARY: u64 = 50257;
 const SEQUENCE: u64 = 1024;
 const SEQUENCES: u64 = 12;
 
-pub(super) const ABOUT: &str = "GPT-2 124M in PyTorch's DistributedDataParallel, gradients in float32, 12 sequences of 1024 tokens per rank: \
-     buckets and copies as PyTorch has them, computation by operations at 400 TFLOP/s";
+pub(super) const ABOUT: &str = "GPT-2 124M in PyTorch's DistributedDataParallel, gradients in \
+                                float32, 12 sequences of 1024 tokens per rank: buckets and copies \
+                                as PyTorch has them, computation by operations at 400 TFLOP/s";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let tokens = SEQUENCE * SEQUENCES;
@@ -26,7 +27,8 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
         elements,
         work: 0.0,
     };
-    // Queries times keys, and scores times values: 2·s·h per token each, of which causal masking leaves half.
+    // Queries times keys, and scores times values: 2·s·h per token each, of which causal masking
+    // leaves half.
     let scores = (2 * SEQUENCE * tokens * HIDDEN) as f64;
     let mut parameters = vec![vector(VOCABULARY * HIDDEN), vector(SEQUENCE * HIDDEN)];
     for _ in 0..options.layers.unwrap_or(LAYERS) {

@@ -1,4 +1,5 @@
-//! Built-in workloads, derived from published models. docs/WORKLOADS.md has the formulas and their sources.
+//! Built-in workloads, derived from published models. docs/WORKLOADS.md has the formulas and their
+//! sources.
 
 mod builder;
 mod ddp;
@@ -55,7 +56,8 @@ impl BuiltInWorkload {
 pub const BUILT_IN: [BuiltInWorkload; 8] = [
     BuiltInWorkload {
         name: "ddp-resnet50",
-        about: "data parallelism (PyTorch DDP) of ResNet-50: an all_reduce per bucket, while the backward pass goes on",
+        about: "data parallelism (PyTorch DDP) of ResNet-50: an all_reduce per bucket, while the \
+                backward pass goes on",
         options: &[BUCKET_MB, FIRST_BUCKET_MB, GRADIENT_AS_BUCKET_VIEW],
         build: resnet50::workload,
     },
@@ -67,7 +69,8 @@ pub const BUILT_IN: [BuiltInWorkload; 8] = [
     },
     BuiltInWorkload {
         name: "fsdp-7b",
-        about: "sharded data parallelism (PyTorch FSDP) of Llama 2 7B: all_gather and reduce_scatter per layer",
+        about: "sharded data parallelism (PyTorch FSDP) of Llama 2 7B: all_gather and \
+                reduce_scatter per layer",
         options: &[PREFETCH, LAYERS],
         build: fsdp::workload_7b,
     },
@@ -79,19 +82,22 @@ pub const BUILT_IN: [BuiltInWorkload; 8] = [
     },
     BuiltInWorkload {
         name: "tensor-70b",
-        about: "tensor parallelism (Megatron-LM) of Llama 2 70B, with or without sequence parallelism",
+        about: "tensor parallelism (Megatron-LM) of Llama 2 70B, with or without sequence \
+                parallelism",
         options: &[TENSOR, NO_SEQUENCE_PARALLEL, LAYERS],
         build: tensor::workload,
     },
     BuiltInWorkload {
         name: "moe-8x7b",
-        about: "expert parallelism of Mixtral 8x7B: an alltoallv to the experts and one back per layer",
+        about: "expert parallelism of Mixtral 8x7B: an alltoallv to the experts and one back per \
+                layer",
         options: &[SKEW, EXPERT, LAYERS],
         build: moe::workload,
     },
     BuiltInWorkload {
         name: "pipeline",
-        about: "pipeline parallelism (interleaved 1F1B) of Llama 2 7B: a sendrecv per part and micro-batch",
+        about: "pipeline parallelism (interleaved 1F1B) of Llama 2 7B: a sendrecv per part and \
+                micro-batch",
         options: &[PIPELINE, MICRO_BATCHES, LAYERS],
         build: pipeline::workload,
     },
@@ -128,7 +134,8 @@ impl Workload {
         let workload = (found.build)(options);
         ensure!(
             workload.operations.len() <= MOST_OPERATIONS,
-            "{name} would have {} operations, more than {MOST_OPERATIONS}; choose fewer layers or micro-batches",
+            "{name} would have {} operations, more than {MOST_OPERATIONS}; choose fewer layers or \
+             micro-batches",
             workload.operations.len()
         );
         Ok(workload)

@@ -1,5 +1,5 @@
-//! `moe-8x7b`: Mixtral 8x7B with its experts divided among ranks. Tokens are sent to their experts (dispatch), and the results are sent
-//! back (combine).
+//! `moe-8x7b`: Mixtral 8x7B with its experts divided among ranks. Tokens are sent to their experts
+//! (dispatch), and the results are sent back (combine).
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -17,9 +17,9 @@ const EXPERTS: u64 = 8;
 /// The experts to which each token is sent.
 const EXPERTS_PER_TOKEN: u64 = 2;
 
-pub(super) const ABOUT: &str = "Mixtral 8x7B with expert parallelism, bfloat16, a sequence of 4096 tokens per rank, each to 2 of 8 experts: an \
-     alltoallv to the experts and one back per layer and pass, an all_reduce of the other gradients per layer, computation by \
-     operations at 400 TFLOP/s";
+pub(super) const ABOUT: &str = "Mixtral 8x7B with expert parallelism, bfloat16, a sequence of 4096 tokens per rank, each to \
+     2 of 8 experts: an alltoallv to the experts and one back per layer and pass, an all_reduce \
+     of the other gradients per layer, computation by operations at 400 TFLOP/s";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let mut builder = WorkloadBuilder::new(options);
@@ -96,7 +96,8 @@ impl MoePass<'_, '_> {
         self.compute("optimizer".to_owned(), 0.0);
     }
 
-    /// Returns the floating-point operations of the forward pass of the experts of a rank, if all experts get equally many tokens.
+    /// Returns the floating-point operations of the forward pass of the experts of a rank, if all
+    /// experts get equally many tokens.
     fn expert_flops(&self) -> f64 {
         self.shape
             .mlp_flops(EXPERTS_PER_TOKEN * self.shape.sequence)

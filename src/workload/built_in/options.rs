@@ -7,9 +7,11 @@ use anyhow::ensure;
 pub struct WorkloadOptions {
     /// The size in MiB at which a bucket of gradients is full: `bucket_cap_mb` of PyTorch's DDP.
     pub bucket_mb: f64,
-    /// The same for the first bucket, if it differs. In PyTorch it is 1 unless `bucket_cap_mb` is given.
+    /// The same for the first bucket, if it differs. In PyTorch it is 1 unless `bucket_cap_mb` is
+    /// given.
     pub first_bucket_mb: Option<f64>,
-    /// Whether gradients are views of their bucket, as `gradient_as_bucket_view` of PyTorch's DDP makes them: none is copied back.
+    /// Whether gradients are views of their bucket, as `gradient_as_bucket_view` of PyTorch's DDP
+    /// makes them: none is copied back.
     pub gradient_as_bucket_view: bool,
     /// The number of layers that are gathered ahead of the layer that computes.
     pub prefetch: u32,
@@ -77,8 +79,9 @@ pub(super) const STAGES: u64 = 4;
 const MOST_SCALE: f64 = 1e3;
 
 impl WorkloadOptions {
-    /// Returns the options with sizes of the dimensions `tensor`, `pipeline` and `expert` that divide `ranks`. A size that is chosen
-    /// stays; otherwise it is the workload's own if that divides the ranks, or a smaller one.
+    /// Returns the options with sizes of the dimensions `tensor`, `pipeline` and `expert` that
+    /// divide `ranks`. A size that is chosen stays; otherwise it is the workload's own if that
+    /// divides the ranks, or a smaller one.
     pub fn for_ranks(self, name: &str, ranks: u64) -> WorkloadOptions {
         let tensor = match name {
             "3d" if !ranks.is_multiple_of(64) => divisor(ranks, 2),
@@ -105,7 +108,8 @@ impl WorkloadOptions {
         chosen.map(|(name, _)| name).collect()
     }
 
-    /// Returns the options that differ from their defaults, with their values; the value of a switch is empty.
+    /// Returns the options that differ from their defaults, with their values; the value of a
+    /// switch is empty.
     pub fn chosen_values(&self) -> Vec<(&'static str, String)> {
         let mut chosen = Vec::new();
         let defaults = WorkloadOptions::default().texts();

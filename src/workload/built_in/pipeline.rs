@@ -1,7 +1,8 @@
-//! `pipeline`: layers are divided among ranks, two parts of the model per rank, in the interleaved 1F1B schedule.
+//! `pipeline`: layers are divided among ranks, two parts of the model per rank, in the interleaved
+//! 1F1B schedule.
 //!
-//! All ranks of a workload run the same operations. So every rank runs the schedule of a rank in the middle of the pipeline, without a
-//! bubble, and sends each result to the next rank of a ring.
+//! All ranks of a workload run the same operations. So every rank runs the schedule of a rank in
+//! the middle of the pipeline, without a bubble, and sends each result to the next rank of a ring.
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -17,8 +18,10 @@ use crate::{
 /// The parts of the model on each rank.
 const PARTS: u64 = 2;
 
-pub(super) const ABOUT: &str = "Llama 2 7B divided among pipeline stages, two parts per rank, interleaved 1F1B, bfloat16, micro-batches of a \
-     sequence of 4096 tokens: a sendrecv in a ring per part and pass, computation by operations at 400 TFLOP/s, the bubble left out";
+pub(super) const ABOUT: &str = "Llama 2 7B divided among pipeline stages, two parts per rank, \
+                                interleaved 1F1B, bfloat16, micro-batches of a sequence of 4096 \
+                                tokens: a sendrecv in a ring per part and pass, computation by \
+                                operations at 400 TFLOP/s, the bubble left out";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let ranks = options.pipeline.unwrap_or(STAGES);
@@ -27,7 +30,8 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     builder.dimension("data", None);
     let layers = options.layers.unwrap_or(LLAMA_7B.layers);
     let slots = u64::from(options.micro_batches) * PARTS;
-    // The mean over the ranks of Megatron-LM's 2 (ranks - 1 - rank) + (parts - 1) ranks forward passes before the first backward one.
+    // The mean over the ranks of Megatron-LM's 2 (ranks - 1 - rank) + (parts - 1) ranks forward
+    // passes before the first backward one.
     let warm_up = ((ranks - 1) + (PARTS - 1) * ranks).min(slots);
     let flops = LLAMA_7B.layer_flops() * f64::from(layers) / (ranks * PARTS) as f64;
     let mut schedule = PipelineSchedule {
@@ -68,7 +72,8 @@ struct PipelineSchedule<'a, 'b> {
 }
 
 impl PipelineSchedule<'_, '_> {
-    /// Adds a pass over a part: computation that needs what was received last in this direction, and the sendrecv of its result.
+    /// Adds a pass over a part: computation that needs what was received last in this direction,
+    /// and the sendrecv of its result.
     fn slot(&mut self, direction: Direction) {
         let (name, factor) = match direction {
             Direction::Forward => ("forward", 1.0),

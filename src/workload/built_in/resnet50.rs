@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{collective::data::DType, units::Micros, workload::operation::Workload};
 
-/// For each stage: the number of blocks, the channels within a block, and the height and width of its images in pixels.
+/// For each stage: the number of blocks, the channels within a block, and the height and width of
+/// its images in pixels.
 const STAGES: [(u64, u64, u64); 4] = [(3, 64, 56), (4, 128, 28), (6, 256, 14), (3, 512, 7)];
 
 /// The output channels of a block over the channels within it.
@@ -15,8 +16,10 @@ const EXPANSION: u64 = 4;
 /// The measured time of a step without synchronization: two H200, PyTorch 2.11, float32, SGD.
 const STEP: Micros = Micros(32_110.0);
 
-pub(super) const ABOUT: &str = "ResNet-50 in PyTorch's DistributedDataParallel, float32, 64 images per rank: buckets and copies as \
-     PyTorch has them, computation as measured on an H200 (32.1 ms), divided by operations";
+pub(super) const ABOUT: &str = "ResNet-50 in PyTorch's DistributedDataParallel, float32, 64 \
+                                images per rank: buckets and copies as PyTorch has them, \
+                                computation as measured on an H200 (32.1 ms), divided by \
+                                operations";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let mut layers = ResNetLayers::default();
@@ -24,7 +27,8 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let mut channels = 64;
     for (stage, (blocks, width, side)) in STAGES.into_iter().enumerate() {
         for block in 0..blocks {
-            // The 3 × 3 convolution of the first block of a stage halves the image, except in the first stage.
+            // The 3 × 3 convolution of the first block of a stage halves the image, except in the
+            // first stage.
             let before = if block == 0 && stage > 0 {
                 2 * side
             } else {
@@ -77,7 +81,8 @@ struct ResNetLayers {
 }
 
 impl ResNetLayers {
-    /// Adds a convolution of `kernel` × `kernel` whose output images have `side` × `side` pixels, and its batch norm.
+    /// Adds a convolution of `kernel` × `kernel` whose output images have `side` × `side` pixels,
+    /// and its batch norm.
     fn convolution(&mut self, kernel: u64, channels: u64, output: u64, side: u64) {
         let weights = kernel * kernel * channels * output;
         self.parameters.push(Parameter {

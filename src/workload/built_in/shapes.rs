@@ -1,15 +1,17 @@
-//! [`DecoderShape`]: published shapes of language models, their parameters and their floating-point operations.
+//! [`DecoderShape`]: published shapes of language models, their parameters and their floating-point
+//! operations.
 
 use crate::units::Micros;
 
-/// The assumed rate of computation in floating-point operations per second: 400 TFLOP/s, about 40 % of the dense bfloat16 peak of an
-/// H100 or H200 (989 TFLOP/s).
+/// The assumed rate of computation in floating-point operations per second: 400 TFLOP/s, about 40 %
+/// of the dense bfloat16 peak of an H100 or H200 (989 TFLOP/s).
 pub(super) const RATE: f64 = 400e12;
 
 /// Bytes of a parameter, a gradient or an activation in bfloat16.
 pub(super) const BF16: u64 = 2;
 
-/// A decoder such as Llama 2 or Mixtral: attention with grouped keys and values, an MLP of three matrices, norms without bias.
+/// A decoder such as Llama 2 or Mixtral: attention with grouped keys and values, an MLP of three
+/// matrices, norms without bias.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecoderShape {
     pub(super) layers: u32,
@@ -86,7 +88,8 @@ impl DecoderShape {
     /// Returns the floating-point operations of the forward pass of attention, for a micro-batch.
     pub(super) fn attention_flops(&self) -> f64 {
         let matrices = 2 * self.attention() * self.sequence;
-        // Queries times keys, and scores times values: 2·s²·h each, of which causal masking leaves half.
+        // Queries times keys, and scores times values: 2·s²·h each, of which causal masking leaves
+        // half.
         let scores = 2 * self.sequence * self.sequence * self.hidden;
         (matrices + scores) as f64
     }

@@ -1,4 +1,5 @@
-//! `tensor-70b`: matrices are divided among the ranks of a node, as in Megatron-LM, with or without sequence parallelism.
+//! `tensor-70b`: matrices are divided among the ranks of a node, as in Megatron-LM, with or without
+//! sequence parallelism.
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -17,9 +18,9 @@ const STREAM: &str = "tensor";
 /// The number of ranks unless another one is chosen: the GPUs of a node.
 pub(super) const RANKS: u64 = 8;
 
-pub(super) const ABOUT: &str = "Llama 2 70B with tensor parallelism as in Megatron-LM, bfloat16, a sequence of 4096 tokens: with sequence \
-     parallelism an all_gather and a reduce_scatter around attention and MLP, without it an all_reduce behind each, computation by \
-     operations at 400 TFLOP/s";
+pub(super) const ABOUT: &str = "Llama 2 70B with tensor parallelism as in Megatron-LM, bfloat16, a sequence of 4096 tokens: \
+     with sequence parallelism an all_gather and a reduce_scatter around attention and MLP, \
+     without it an all_reduce behind each, computation by operations at 400 TFLOP/s";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let mut builder = WorkloadBuilder::new(options);
@@ -62,7 +63,8 @@ impl TensorLayers {
         }
     }
 
-    /// Adds the forward pass of a layer. Each part needs all activations, and the results of all ranks are added up.
+    /// Adds the forward pass of a layer. Each part needs all activations, and the results of all
+    /// ranks are added up.
     pub(super) fn forward(&mut self, builder: &mut WorkloadBuilder, layer: &str) {
         for (part, time) in self.parts {
             let name = format!("{part} {layer}");
@@ -75,8 +77,9 @@ impl TensorLayers {
         }
     }
 
-    /// Adds the backward pass of a layer. For each part, a rank first computes the gradients of the input. While these are added up over
-    /// the ranks, it computes the gradients of the weights, which takes as long.
+    /// Adds the backward pass of a layer. For each part, a rank first computes the gradients of the
+    /// input. While these are added up over the ranks, it computes the gradients of the weights,
+    /// which takes as long.
     pub(super) fn backward(&mut self, builder: &mut WorkloadBuilder, layer: &str) {
         for (part, time) in self.parts.into_iter().rev() {
             let name = format!("{part} {layer}");

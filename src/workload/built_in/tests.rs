@@ -64,8 +64,9 @@ fn buckets_of_resnet50_are_those_of_pytorch() {
     assert!((time.0 - 32_110.0).abs() < 1e-6, "{}", time.0);
 }
 
-/// A convolution and a batch norm have three parameters together, the classifier has two. The first bucket has the classifier,
-/// layer4.2 (three of each) and half of layer4.1: the last convolution and its norm.
+/// A convolution and a batch norm have three parameters together, the classifier has two. The first
+/// bucket has the classifier, layer4.2 (three of each) and half of layer4.1: the last convolution
+/// and its norm.
 #[test]
 fn each_gradient_of_resnet50_is_copied_into_its_bucket_and_back() {
     let options = WorkloadOptions::default();
@@ -76,7 +77,8 @@ fn each_gradient_of_resnet50_is_copied_into_its_bucket_and_back() {
         (28_366_848, 6 + 3 * 9 + 6),
         (17_348_864, 161 - 14 - 12 - 39),
     ];
-    // Norms, the bias of the classifier and convolutions of up to 64 KiB are copied apart from the others, bucket by bucket.
+    // Norms, the bias of the classifier and convolutions of up to 64 KiB are copied apart from the
+    // others, bucket by bucket.
     let small = [
         (44_960, 4 * 2 + 1),
         (40_960, 4 * 2),
@@ -116,9 +118,9 @@ fn copies_run_where_it_computes_in_the_order_of_pytorch() {
     let order: Vec<&str> = computing.map(|operation| &*operation.name).collect();
     let expected = "join buffers 1, join buffers 2, copy buffers 1, copy buffers 2, forward, \
                     backward 1, fill 1, fill 1 (small), backward 2, fill 2, fill 2 (small), \
-                    backward 3, fill 3, fill 3 (small), backward 4, fill 4, fill 4 (small), \
-                    copy back 1, copy back 1 (small), copy back 2, copy back 2 (small), \
-                    copy back 3, copy back 3 (small), copy back 4, copy back 4 (small), optimizer";
+                    backward 3, fill 3, fill 3 (small), backward 4, fill 4, fill 4 (small), copy \
+                    back 1, copy back 1 (small), copy back 2, copy back 2 (small), copy back 3, \
+                    copy back 3 (small), copy back 4, copy back 4 (small), optimizer";
     assert_eq!(order.join(", "), expected);
     for (name, waits) in [
         ("buffers 2", &["join buffers 2"][..]),
@@ -233,7 +235,8 @@ fn sharded_parameters_are_gathered_twice_and_reduced_once() {
     }
 }
 
-/// With a depth of 1, the parameters of the next layer are gathered while a layer computes; with 0, they are not.
+/// With a depth of 1, the parameters of the next layer are gathered while a layer computes; with 0,
+/// they are not.
 #[test]
 fn as_many_layers_are_gathered_ahead_as_asked_for() {
     for prefetch in 0..3 {
@@ -460,7 +463,8 @@ fn options_that_are_not_possible_are_refused() {
         ),
         (
             |options| options.micro_batches = 1024,
-            "3d would have 329769 operations, more than 100000; choose fewer layers or micro-batches",
+            "3d would have 329769 operations, more than 100000; choose fewer layers or \
+             micro-batches",
         ),
     ] {
         assert_eq!(refused(change), words);
@@ -468,6 +472,7 @@ fn options_that_are_not_possible_are_refused() {
     let error = Workload::built_in("ddp", &WorkloadOptions::default()).expect_err("unknown");
     assert_eq!(
         error.to_string(),
-        "there is no workload 'ddp'; there are ddp-resnet50, ddp-gpt2, fsdp-7b, fsdp-70b, tensor-70b, moe-8x7b, pipeline, 3d"
+        "there is no workload 'ddp'; there are ddp-resnet50, ddp-gpt2, fsdp-7b, fsdp-70b, \
+         tensor-70b, moe-8x7b, pipeline, 3d"
     );
 }

@@ -12,9 +12,10 @@ use crate::{
     workload::operation::Workload,
 };
 
-pub(super) const ABOUT: &str = "Llama 2 70B with tensor, pipeline and data parallelism as in Megatron-LM, bfloat16, micro-batches of a sequence of \
-     4096 tokens: the collectives of tensor-70b in each layer, a sendrecv per micro-batch and pass, a reduce_scatter of gradients and an \
-     all_gather of parameters per layer, computation by operations at 400 TFLOP/s, the bubble left out";
+pub(super) const ABOUT: &str = "Llama 2 70B with tensor, pipeline and data parallelism as in Megatron-LM, bfloat16, \
+     micro-batches of a sequence of 4096 tokens: the collectives of tensor-70b in each layer, a \
+     sendrecv per micro-batch and pass, a reduce_scatter of gradients and an all_gather of \
+     parameters per layer, computation by operations at 400 TFLOP/s, the bubble left out";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let tensor = options.tensor.unwrap_or(tensor::RANKS);
@@ -38,7 +39,8 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
         reduced: Vec::new(),
     };
     let micro_batches = u64::from(options.micro_batches);
-    // The mean over the stages of the 1F1B schedule's stages - 1 - stage forward passes before the first backward one.
+    // The mean over the stages of the 1F1B schedule's stages - 1 - stage forward passes before the
+    // first backward one.
     let warm_up = ((stages - 1) / 2).min(micro_batches);
     for number in 1..=warm_up {
         stage.forward(number);
@@ -54,15 +56,16 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     builder.finish("3d", ABOUT)
 }
 
-/// The operations of one stage of the pipeline, which are added in the order in which its ranks run them.
+/// The operations of one stage of the pipeline, which are added in the order in which its ranks run
+/// them.
 struct PipelineStage<'a, 'b> {
     builder: &'a mut WorkloadBuilder<'b>,
     layers: u64,
     tensor: TensorLayers,
     /// Bytes of a layer's parameters on one rank.
     shard: u64,
-    /// Bytes that a rank sends to the next stage. Without sequence parallelism each rank has all activations, and Megatron-LM
-    /// sends them all.
+    /// Bytes that a rank sends to the next stage. Without sequence parallelism each rank has all
+    /// activations, and Megatron-LM sends them all.
     sent: u64,
     /// The last sendrecv forward and backward, if there was one.
     received: [Option<usize>; 2],
@@ -80,7 +83,8 @@ impl PipelineStage<'_, '_> {
         self.send(0, format!("send forward {micro_batch}"));
     }
 
-    /// Adds the backward pass of a micro-batch. In that of the last one, the gradients of each layer are complete and reduced.
+    /// Adds the backward pass of a micro-batch. In that of the last one, the gradients of each
+    /// layer are complete and reduced.
     fn backward(&mut self, micro_batch: u64, last: u64) {
         self.receive(1);
         for layer in (1..=self.layers).rev() {
@@ -96,7 +100,8 @@ impl PipelineStage<'_, '_> {
         self.send(1, format!("send backward {micro_batch}"));
     }
 
-    /// Adds the optimizer, after which each rank gathers the parameters that the others have updated.
+    /// Adds the optimizer, after which each rank gathers the parameters that the others have
+    /// updated.
     fn update(&mut self) {
         let mut after = std::mem::take(&mut self.reduced);
         after.extend(self.received.into_iter().flatten());

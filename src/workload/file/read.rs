@@ -86,7 +86,8 @@ fn located(text: &str, error: &toml::de::Error) -> anyhow::Error {
     }
 }
 
-/// Checks a name of a workload, a dimension, a stream or an operation, which stands in messages and tables.
+/// Checks a name of a workload, a dimension, a stream or an operation, which stands in messages and
+/// tables.
 fn check_name(name: &str) -> anyhow::Result<()> {
     ensure!(!name.is_empty(), "it is empty; give it a name");
     ensure!(
@@ -120,7 +121,8 @@ fn dimensions(tables: &[DimensionTable]) -> anyhow::Result<Vec<Dimension>> {
         let rest = |dimension: &Dimension| dimension.size == DimensionSize::Rest;
         ensure!(
             size != DimensionSize::Rest || !dimensions.iter().any(rest),
-            "dimension '{name}' takes the rest of the ranks, as one before it does; give one of them a number"
+            "dimension '{name}' takes the rest of the ranks, as one before it does; give one of \
+             them a number"
         );
         dimensions.push(Dimension {
             name: table.name.clone(),
@@ -152,7 +154,8 @@ fn operations(
         streams.insert(table.stream.clone());
         ensure!(
             streams.len() <= MOST_STREAMS,
-            "operation '{shown}' is in one stream more than the {MOST_STREAMS} that a step may have; use fewer"
+            "operation '{shown}' is in one stream more than the {MOST_STREAMS} that a step may \
+             have; use fewer"
         );
         indices.insert(name.clone(), operations.len());
         operations.push(Operation {
@@ -165,7 +168,8 @@ fn operations(
     Ok(operations)
 }
 
-/// Returns the indices of the operations for which an operation waits. `names` has the names of all operations.
+/// Returns the indices of the operations for which an operation waits. `names` has the names of all
+/// operations.
 fn after(
     table: &OperationTable,
     indices: &HashMap<String, usize>,
@@ -188,7 +192,8 @@ fn after(
             }
             None => {
                 bail!(
-                    "it waits for '{shown}', which is no operation of the workload; correct the name in after"
+                    "it waits for '{shown}', which is no operation of the workload; correct the \
+                     name in after"
                 )
             }
         }

@@ -52,7 +52,8 @@ pub(super) enum RestWord {
 /// The pieces of copies that do not say how many they are.
 pub(super) const ONE_PIECE: u32 = 1;
 
-/// An operation: computation if it has `compute_us`, copies if it has `copy`, otherwise a collective.
+/// An operation: computation if it has `compute_us`, copies if it has `copy`, otherwise a
+/// collective.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OperationTable {

@@ -67,7 +67,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "compute_us = 900",
         "compute_us = -1",
-        "operation 'backward 1': its compute_us of -1 is not a time from 0 to 3600000000 µs; correct it",
+        "operation 'backward 1': its compute_us of -1 is not a time from 0 to 3600000000 µs; \
+         correct it",
     ),
     (
         "compute_us = 900",
@@ -82,12 +83,14 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "compute_us = 900",
         "compute_us = 900\ncopy = 4",
-        "operation 'backward 1': it has several of compute_us, copy and collective; keep one of them",
+        "operation 'backward 1': it has several of compute_us, copy and collective; keep one of \
+         them",
     ),
     (
         "copy = \"25M\"",
         "copy = \"25M\"\ncollective = \"reduce\"",
-        "operation 'copy back': it has several of compute_us, copy and collective; keep one of them",
+        "operation 'copy back': it has several of compute_us, copy and collective; keep one of \
+         them",
     ),
     (
         "compute_us = 900",
@@ -107,7 +110,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "copy = \"25M\"",
         "copy = \"25Q\"",
-        "operation 'copy back': its copy is '25Q': a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G",
+        "operation 'copy back': its copy is '25Q': a size is a number with an optional K, M, G or \
+         T, such as 8, 64K or 1.5G",
     ),
     (
         "copy = \"25M\"",
@@ -117,12 +121,14 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "copy = \"25M\"",
         "copy = 41",
-        "operation 'copy back': it copies 41 bytes in 42 pieces, and a piece has at least one; copy more, or in fewer pieces",
+        "operation 'copy back': it copies 41 bytes in 42 pieces, and a piece has at least one; \
+         copy more, or in fewer pieces",
     ),
     (
         "copy = \"25M\"\npieces = 42",
         "copy = 0",
-        "operation 'copy back': it copies 0 bytes in 1 piece, and a piece has at least one; copy more, or in fewer pieces",
+        "operation 'copy back': it copies 0 bytes in 1 piece, and a piece has at least one; copy \
+         more, or in fewer pieces",
     ),
     (
         "pieces = 42",
@@ -142,7 +148,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "name = \"bucket 1\"",
         "name = \"=1+1\"",
-        "the name of an operation: '=1+1' would be a formula to a spreadsheet; begin it with a letter or a digit",
+        "the name of an operation: '=1+1' would be a formula to a spreadsheet; begin it with a \
+         letter or a digit",
     ),
     (
         "name = \"bucket 1\"",
@@ -162,12 +169,14 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "after = [\"backward 1\"]",
         "after = [\"backward 2\"]",
-        "operation 'bucket 1': it waits for 'backward 2', which is no operation of the workload; correct the name in after",
+        "operation 'bucket 1': it waits for 'backward 2', which is no operation of the workload; \
+         correct the name in after",
     ),
     (
         "size = \"25M\"",
         "size = \"25Q\"",
-        "operation 'bucket 1': its size is '25Q': a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G",
+        "operation 'bucket 1': its size is '25Q': a size is a number with an optional K, M, G or \
+         T, such as 8, 64K or 1.5G",
     ),
     (
         "size = \"25M\"\n",
@@ -187,7 +196,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "group = \"data\"",
         "group = \"expert\"",
-        "operation 'bucket 1': its group has 'expert', which is no dimension of the workload; name one of its dimensions",
+        "operation 'bucket 1': its group has 'expert', which is no dimension of the workload; \
+         name one of its dimensions",
     ),
     (
         "group = \"data\"\n",
@@ -227,7 +237,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "ranks = 2",
         "ranks = \"rest\"",
-        "dimension 'data' takes the rest of the ranks, as one before it does; give one of them a number",
+        "dimension 'data' takes the rest of the ranks, as one before it does; give one of them a \
+         number",
     ),
     (
         "name = \"tensor\"",
@@ -237,7 +248,9 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "stream = \"compute\"",
         "steam = \"compute\"",
-        "line 14: unknown field `steam`, expected one of `name`, `stream`, `after`, `compute_us`, `copy`, `pieces`, `collective`, `size`, `type`, `redop`, `root`, `group`, `spread`, `matrix`",
+        "line 14: unknown field `steam`, expected one of `name`, `stream`, `after`, `compute_us`, \
+         `copy`, `pieces`, `collective`, `size`, `type`, `redop`, `root`, `group`, `spread`, \
+         `matrix`",
     ),
 ];
 

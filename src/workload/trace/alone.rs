@@ -1,7 +1,8 @@
 //! [`AloneTimes`]: how long kernels take if no collective or copy runs beside them.
 //!
-//! A kernel beside a collective takes longer. The workload must not contain that time: in the replay, the kernel runs beside the
-//! collective again. A step repeats its kernels in every layer, and many of their runs have nothing beside them.
+//! A kernel beside a collective takes longer. The workload must not contain that time: in the
+//! replay, the kernel runs beside the collective again. A step repeats its kernels in every layer,
+//! and many of their runs have nothing beside them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,15 +14,18 @@ const MOST_SHARED: f64 = 0.01;
 /// Runs that take at least this part of the time of another one do the same amount of work.
 const SAME_WORK: f64 = 0.9;
 
-/// Beside a collective, which leaves most of the GPU to it, computation takes at most so many times as long: blocks that find no room
-/// start when others have ended. A larger difference means a different amount of work.
+/// Beside a collective, which leaves most of the GPU to it, computation takes at most so many times
+/// as long: blocks that find no room start when others have ended. A larger difference means a
+/// different amount of work.
 const MOST_SLOWED_COMPUTATION: f64 = 2.0;
 
-/// Beside computation, which leaves no room, a copy takes at most so many times as long. On two H200 it was three times.
+/// Beside computation, which leaves no room, a copy takes at most so many times as long. On two
+/// H200 it was three times.
 const MOST_SLOWED_COPY: f64 = 4.0;
 
-/// The signatures of a kernel and of the next one in its stream. Kernels with the same grid can do different amounts of work: some
-/// matrix products have a block for each multiprocessor, whatever their size. What comes next tells them apart.
+/// The signatures of a kernel and of the next one in its stream. Kernels with the same grid can do
+/// different amounts of work: some matrix products have a block for each multiprocessor, whatever
+/// their size. What comes next tells them apart.
 type KernelKey = (u64, Option<u64>);
 
 /// How long the kernels of a trace would have taken alone.
@@ -31,7 +35,8 @@ pub(super) struct AloneTimes {
 }
 
 impl AloneTimes {
-    /// Reads the kernels of a trace. `is_beside` tells those that run beside computation: collectives, and copies in other streams.
+    /// Reads the kernels of a trace. `is_beside` tells those that run beside computation:
+    /// collectives, and copies in other streams.
     pub(super) fn read(
         events: &[TraceEvent],
         is_beside: impl Fn(&TraceEvent, &GpuKernel) -> bool,
@@ -58,12 +63,14 @@ impl AloneTimes {
         AloneTimes { times: of_events }
     }
 
-    /// Returns about how long a kernel that computes would have taken alone, in microseconds. It is the event with this number.
+    /// Returns about how long a kernel that computes would have taken alone, in microseconds. It is
+    /// the event with this number.
     pub(super) fn of_computation(&self, number: usize, run: &TraceEvent) -> f64 {
         self.of(number, run, MOST_SLOWED_COMPUTATION)
     }
 
-    /// Returns about how long a kernel that copies would have taken alone, in microseconds. It is the event with this number.
+    /// Returns about how long a kernel that copies would have taken alone, in microseconds. It is
+    /// the event with this number.
     pub(super) fn of_copy(&self, number: usize, run: &TraceEvent) -> f64 {
         self.of(number, run, MOST_SLOWED_COPY)
     }
@@ -76,9 +83,10 @@ impl AloneTimes {
     }
 }
 
-/// Returns how long a run would have taken alone, from the times of its kernel in the runs that were, in microseconds: the median of
-/// those that do the same amount of work as the longest one that took no longer. `None` if all of them took longer, or took less by
-/// more than the time in which others ran beside this one.
+/// Returns how long a run would have taken alone, from the times of its kernel in the runs that
+/// were, in microseconds: the median of those that do the same amount of work as the longest one
+/// that took no longer. `None` if all of them took longer, or took less by more than the time in
+/// which others ran beside this one.
 fn alone_time(alone: &[f64], run: &TraceEvent, shared: &SharedTime) -> Option<f64> {
     if shared.is_alone(run) {
         return Some(run.duration);
@@ -112,8 +120,8 @@ fn keys(events: &[TraceEvent]) -> Vec<Option<KernelKey>> {
     keys
 }
 
-/// The time in which computation and something beside it ran, or two streams beside it. All streams that compute count as one: what
-/// their kernels take longer beside each other is computation.
+/// The time in which computation and something beside it ran, or two streams beside it. All streams
+/// that compute count as one: what their kernels take longer beside each other is computation.
 struct SharedTime {
     /// Intervals that do not overlap, in their order, in microseconds.
     intervals: Vec<SharedInterval>,

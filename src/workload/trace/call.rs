@@ -12,7 +12,8 @@ use crate::{
     workload::limits::MOST_BYTES,
 };
 
-/// The most ranks of a group for which a matrix of its traffic is made: it has the square of that many numbers.
+/// The most ranks of a group for which a matrix of its traffic is made: it has the square of that
+/// many numbers.
 const MOST_MATRIX_RANKS: usize = 1024;
 
 /// The fields of a call of a collective, as PyTorch records them.
@@ -24,14 +25,17 @@ pub(super) struct CallFields {
     /// Elements of the input and of the output.
     pub(super) sent: Option<u64>,
     pub(super) received: Option<u64>,
-    /// PyTorch's split sizes: rows of the tensor to and from each rank of the group. Empty if the tensor is divided evenly.
+    /// PyTorch's split sizes: rows of the tensor to and from each rank of the group. Empty if the
+    /// tensor is divided evenly.
     pub(super) sent_to: Vec<u64>,
     pub(super) received_from: Vec<u64>,
-    /// The root of a collective that has one, and the rank that made the call otherwise: its number in the group.
+    /// The root of a collective that has one, and the rank that made the call otherwise: its number
+    /// in the group.
     pub(super) rank_or_root: Option<u64>,
     /// The number of the call in its group.
     pub(super) sequence: Option<u64>,
-    /// Whether the call was asynchronous, so that its caller waits later; `None` if it is not recorded.
+    /// Whether the call was asynchronous, so that its caller waits later; `None` if it is not
+    /// recorded.
     pub(super) is_async: Option<bool>,
     pub(super) group: GroupFields,
 }
@@ -64,8 +68,8 @@ impl CallFields {
         by_name(&self.plain_name()) == Some(Collective::AllGather)
     }
 
-    /// Returns PyTorch's name in one spelling: `_allgather_base`, `all_gather` and `allgather_into_tensor_coalesced` are one
-    /// collective.
+    /// Returns PyTorch's name in one spelling: `_allgather_base`, `all_gather` and
+    /// `allgather_into_tensor_coalesced` are one collective.
     fn plain_name(&self) -> String {
         self.name.to_ascii_lowercase().replace('_', "")
     }
@@ -157,8 +161,9 @@ impl CallFields {
         }
     }
 
-    /// Returns the traffic of an uneven exchange; `None` if its split sizes do not belong to its tensor. What the other ranks send is
-    /// not in the trace: each is taken to send to the rank d places after it what the recorded rank sends to the one d places after it.
+    /// Returns the traffic of an uneven exchange; `None` if its split sizes do not belong to its
+    /// tensor. What the other ranks send is not in the trace: each is taken to send to the rank d
+    /// places after it what the recorded rank sends to the one d places after it.
     fn traffic(&self, element: u64, ranks: u64) -> Option<&'static Traffic> {
         let (rows, elements) = if self.sent_to.iter().any(|rows| *rows > 0) {
             (&self.sent_to, self.sent?)
@@ -183,7 +188,8 @@ impl CallFields {
     }
 }
 
-/// Returns the bytes of a row of a tensor that is split into `rows`; `None` if its elements do not fill that many rows.
+/// Returns the bytes of a row of a tensor that is split into `rows`; `None` if its elements do not
+/// fill that many rows.
 fn bytes_of_row(rows: &[u64], elements: u64, element: u64) -> Option<u64> {
     let all_rows = rows
         .iter()
@@ -215,7 +221,8 @@ fn by_name(name: &str) -> Option<Collective> {
     Some(collective)
 }
 
-/// Returns the element type and the bytes of an element of a type of PyTorch. A type that NCCL lacks is moved as bytes.
+/// Returns the element type and the bytes of an element of a type of PyTorch. A type that NCCL
+/// lacks is moved as bytes.
 fn dtype(name: &str) -> Option<(DType, u64)> {
     let dtype = match name.to_ascii_lowercase().as_str() {
         "float" | "float32" => DType::Float,

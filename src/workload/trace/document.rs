@@ -1,5 +1,5 @@
-//! [`TraceDocument`]: the parts of a trace that are needed. The rest is dropped while it is read, so that a large trace takes little
-//! memory.
+//! [`TraceDocument`]: the parts of a trace that are needed. The rest is dropped while it is read,
+//! so that a large trace takes little memory.
 
 use std::{
     borrow::Cow,
@@ -16,7 +16,8 @@ use serde_json::Value;
 /// Name of the event or node that PyTorch writes for each call of a collective.
 pub(super) const CALL: &str = "record_param_comms";
 
-/// Beginnings of the names of the functions in which PyTorch's DDP and FSDP copy what a collective sends or has received.
+/// Beginnings of the names of the functions in which PyTorch's DDP and FSDP copy what a collective
+/// sends or has received.
 const COPYING: [&str; 3] = [
     "fsdp::",
     "torch::distributed::reducer::",
@@ -279,8 +280,8 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// Returns a list of whole numbers, which may be written as a text such as `[0, 1]`; `None` if it is no such list, or if PyTorch left
-/// out numbers of a long one.
+/// Returns a list of whole numbers, which may be written as a text such as `[0, 1]`; `None` if it
+/// is no such list, or if PyTorch left out numbers of a long one.
 pub(super) fn numbers(value: &Value) -> Option<Vec<u64>> {
     match value {
         Value::Array(values) => values.iter().map(whole).collect(),

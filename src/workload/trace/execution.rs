@@ -10,7 +10,8 @@ use super::{
     unread::Unread,
 };
 
-/// Returns what the rank did. What follows a wait for a call, or a synchronous call, waits for that call.
+/// Returns what the rank did. What follows a wait for a call, or a synchronous call, waits for that
+/// call.
 pub(super) fn timeline(
     document: &TraceDocument,
     groups: &mut TraceGroups,
@@ -49,7 +50,8 @@ pub(super) fn timeline(
     timeline
 }
 
-/// Returns the fields of a call: from the attributes of its node, which older versions lack, or from its inputs.
+/// Returns the fields of a call: from the attributes of its node, which older versions lack, or
+/// from its inputs.
 fn fields(node: &ExecutionNode) -> CallFields {
     let attributes = node.attrs.as_array();
     let of = |key: &str| {
@@ -82,7 +84,8 @@ fn fields(node: &ExecutionNode) -> CallFields {
     }
 }
 
-/// The inputs of a call in the order in which PyTorch writes them. A call without tensors, such as a wait, has none in the first place.
+/// The inputs of a call in the order in which PyTorch writes them. A call without tensors, such as
+/// a wait, has none in the first place.
 ///
 /// | place | input |
 /// |---|---|
@@ -120,7 +123,8 @@ impl<'a> CallInputs<'a> {
             .unwrap_or(&Value::Null)
     }
 
-    /// Returns the number of the call in its group, which newer versions write together with a flag.
+    /// Returns the number of the call in its group, which newer versions write together with a
+    /// flag.
     fn sequence(&self) -> Option<u64> {
         let sequence = self.of(1);
         whole(sequence.get(0).unwrap_or(sequence))
@@ -148,7 +152,8 @@ impl<'a> CallInputs<'a> {
         }
     }
 
-    /// Returns the number of elements of all tensors. A tensor is a list whose fourth value is its number of elements.
+    /// Returns the number of elements of all tensors. A tensor is a list whose fourth value is its
+    /// number of elements.
     fn elements(&self) -> Option<u64> {
         let tensors = self.of(0).as_array().filter(|_| self.has_tensors)?;
         let number = |tensor: &Value| tensor.get(3).and_then(whole);
@@ -162,7 +167,8 @@ impl<'a> CallInputs<'a> {
         Some(all)
     }
 
-    /// Returns the element type of the tensors, which is written as in `Tensor(float)` or `GenericList[Tensor(float)]`.
+    /// Returns the element type of the tensors, which is written as in `Tensor(float)` or
+    /// `GenericList[Tensor(float)]`.
     fn dtype(&self) -> String {
         let named = self
             .types
@@ -175,8 +181,9 @@ impl<'a> CallInputs<'a> {
     }
 }
 
-/// Returns whether tensors are the first of these inputs. A call with tensors has 10 inputs, or 9 in some versions; one without them has
-/// one less, and begins with its number. Newer versions write the number as a list, and then the group in the next place as well.
+/// Returns whether tensors are the first of these inputs. A call with tensors has 10 inputs, or 9
+/// in some versions; one without them has one less, and begins with its number. Newer versions
+/// write the number as a list, and then the group in the next place as well.
 fn has_tensors(values: &[Value]) -> bool {
     let [first, second, ..] = values else {
         return true;

@@ -1,4 +1,5 @@
-//! [`TraceGroups`]: the process groups of a trace, and the dimensions of a workload with these groups.
+//! [`TraceGroups`]: the process groups of a trace, and the dimensions of a workload with these
+//! groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,8 @@ pub(super) struct GroupFields {
     pub(super) stride: Option<u64>,
 }
 
-/// The strides of a process group: ranks 0, 1, 8, 9 are two ranks with stride 1, twice with stride 8.
+/// The strides of a process group: ranks 0, 1, 8, 9 are two ranks with stride 1, twice with
+/// stride 8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TraceGroup(Vec<RankStride>);
 
@@ -98,7 +100,8 @@ impl TraceGroups {
         }
     }
 
-    /// Returns the group of a collective, and notes that it is used; `None` if its ranks are unknown or not evenly spaced.
+    /// Returns the group of a collective, and notes that it is used; `None` if its ranks are
+    /// unknown or not evenly spaced.
     pub(super) fn group(&mut self, fields: &GroupFields) -> Option<TraceGroup> {
         let strides = self.strides(fields)?;
         self.used.insert(strides.clone());
@@ -139,7 +142,8 @@ impl TraceGroups {
 
     /// Returns the dimensions of which the used groups are products.
     pub(super) fn dimensions(&self) -> TraceWorld {
-        // Each stride, and where its ranks end, is a border. A dimension goes from each border to the next.
+        // Each stride, and where its ranks end, is a border. A dimension goes from each border to
+        // the next.
         let mut borders = BTreeSet::from([1, self.ranks.max(1)]);
         for RankStride { stride, count } in self.used.iter().flatten() {
             borders.extend([*stride, stride * count]);
@@ -148,7 +152,8 @@ impl TraceGroups {
         let mut sizes: Vec<u64> = Vec::new();
         let mut reached = 1;
         for border in borders.into_iter().skip(1) {
-            // A border that is no multiple of the one before belongs to a group that is no product of dimensions.
+            // A border that is no multiple of the one before belongs to a group that is no product
+            // of dimensions.
             if border % reached == 0 {
                 strides.push(reached);
                 sizes.push(border / reached);
@@ -176,7 +181,8 @@ impl TraceGroups {
 }
 
 impl TraceWorld {
-    /// Returns the names of the dimensions in which the ranks of a group differ; `None` if the group is no product of dimensions.
+    /// Returns the names of the dimensions in which the ranks of a group differ; `None` if the
+    /// group is no product of dimensions.
     pub(super) fn names(&self, group: &TraceGroup) -> Option<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for RankStride { stride, count } in &group.0 {
@@ -193,8 +199,8 @@ impl TraceWorld {
     }
 }
 
-/// Returns the strides of sorted ranks: those of 0, 1, 8, 9 are 2 ranks with stride 1 and 2 with stride 8. `None` if the ranks are not
-/// evenly spaced.
+/// Returns the strides of sorted ranks: those of 0, 1, 8, 9 are 2 ranks with stride 1 and 2 with
+/// stride 8. `None` if the ranks are not evenly spaced.
 fn strides(ranks: &[u64]) -> Option<Vec<RankStride>> {
     let mut offsets: Vec<u64> = ranks.iter().map(|rank| rank - ranks[0]).collect();
     let mut found = Vec::new();

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::workload::memory_copies::MEMORY_RATE;
 
-/// How long a copy of a few bytes takes on a GPU, in microseconds. What a longer one takes more is for its bytes.
+/// How long a copy of a few bytes takes on a GPU, in microseconds. What a longer one takes more is
+/// for its bytes.
 const SHORTEST_COPY: f64 = 1.0;
 
 /// Something that the CPU started, with when it did, in microseconds.
@@ -36,8 +37,9 @@ impl Started {
     }
 }
 
-/// Returns what the rank did. Computation is the time during which at least one kernel ran that was neither a collective nor a copy for
-/// one, added up between the starts of collectives, without the time by which collectives and copies slowed these kernels down.
+/// Returns what the rank did. Computation is the time during which at least one kernel ran that was
+/// neither a collective nor a copy for one, added up between the starts of collectives, without the
+/// time by which collectives and copies slowed these kernels down.
 pub(super) fn timeline(
     document: &TraceDocument,
     groups: &mut TraceGroups,
@@ -74,7 +76,8 @@ pub(super) fn timeline(
     walk.finish()
 }
 
-/// Returns the kernels and copies that belong to no collective, with when the CPU started each, in microseconds.
+/// Returns the kernels and copies that belong to no collective, with when the CPU started each, in
+/// microseconds.
 fn tasks(events: &[TraceEvent], cpu: &CpuEvents) -> Vec<(f64, GpuTask)> {
     let computing = computing_stream(events);
     let alone = AloneTimes::read(events, |event, kernel| {
@@ -134,7 +137,8 @@ fn count_time_once(tasks: &mut [(f64, GpuTask)]) {
     }
 }
 
-/// Returns the stream that computes: the one with the most kernels and copies that belong to no collective.
+/// Returns the stream that computes: the one with the most kernels and copies that belong to no
+/// collective.
 fn computing_stream(events: &[TraceEvent]) -> Option<u64> {
     let mut tasks: BTreeMap<u64, usize> = BTreeMap::new();
     for event in events {
@@ -149,7 +153,8 @@ fn computing_stream(events: &[TraceEvent]) -> Option<u64> {
     most.map(|(stream, _)| stream)
 }
 
-/// Returns the bytes that a GPU copies within this time in microseconds, each of which it reads and writes.
+/// Returns the bytes that a GPU copies within this time in microseconds, each of which it reads and
+/// writes.
 fn bytes_copied_in(time: f64) -> u64 {
     let bytes = (time - SHORTEST_COPY) * MEMORY_RATE / 2.0 / 1e6;
     bytes.max(0.0) as u64
@@ -160,13 +165,14 @@ fn bytes_copied_in(time: f64) -> u64 {
 struct CpuEvents {
     /// The calls of collectives in the order in which they were made.
     calls: Vec<KinetoCall>,
-    /// The indices of the calls that launch something, by thread and of all threads: those that are no waits.
+    /// The indices of the calls that launch something, by thread and of all threads: those that are
+    /// no waits.
     callers: BTreeMap<Option<u64>, Vec<usize>>,
     all_callers: Vec<usize>,
     /// The launches on the GPU by their numbers.
     launches: HashMap<u64, Launch>,
-    /// For each thread the functions that copied for a collective, in the order in which they were called. None of them calls
-    /// another.
+    /// For each thread the functions that copied for a collective, in the order in which they were
+    /// called. None of them calls another.
     copying: BTreeMap<Option<u64>, Vec<CopyingFunction>>,
 }
 
@@ -279,8 +285,8 @@ impl CpuEvents {
         (launch.at <= last.end).then_some(*last)
     }
 
-    /// Returns the call that launched a kernel at this time: the last one of the thread before that, or of all threads if none is
-    /// given or if the thread made no call.
+    /// Returns the call that launched a kernel at this time: the last one of the thread before
+    /// that, or of all threads if none is given or if the thread made no call.
     fn caller(&self, launched_at: f64, thread: Option<Option<u64>>) -> Option<usize> {
         let of_thread = thread.and_then(|thread| self.callers.get(&thread));
         let callers = of_thread.unwrap_or(&self.all_callers);

@@ -1,7 +1,7 @@
 //! Workloads from traces that PyTorch recorded.
 //!
-//! Two kinds of JSON are read: the trace of the profiler (Kineto), and that of the `ExecutionTraceObserver`, which has the form of
-//! Chakra's host trace.
+//! Two kinds of JSON are read: the trace of the profiler (Kineto), and that of the
+//! `ExecutionTraceObserver`, which has the form of Chakra's host trace.
 //!
 //! | step | module |
 //! |---|---|
@@ -50,7 +50,8 @@ impl Workload {
     /// Reads a trace from a file.
     ///
     /// # Errors
-    /// Returns an error that names the file if it cannot be read, or if no workload can be made of it.
+    /// Returns an error that names the file if it cannot be read, or if no workload can be made of
+    /// it.
     pub fn read_trace(path: &Path, ranks: u64) -> anyhow::Result<TraceReading> {
         let shown = path.display().to_string();
         let shown = visible(&shown);
@@ -59,12 +60,12 @@ impl Workload {
             .with_context(|| format!("the trace {shown} gives no workload"))
     }
 
-    /// Makes a workload for `ranks` ranks from the trace of one rank. Process groups become dimensions, of which the one that
-    /// varies slowest takes the rest of the ranks.
+    /// Makes a workload for `ranks` ranks from the trace of one rank. Process groups become
+    /// dimensions, of which the one that varies slowest takes the rest of the ranks.
     ///
     /// # Errors
-    /// Returns an error if the text is no trace of PyTorch, if it has no collective, or if its groups do not divide the
-    /// ranks.
+    /// Returns an error if the text is no trace of PyTorch, if it has no collective, or if its
+    /// groups do not divide the ranks.
     pub fn from_trace(text: &str, ranks: u64) -> anyhow::Result<TraceReading> {
         let document: TraceDocument = serde_json::from_str(text)
             .map_err(|error| anyhow!(input::why_no_json(&error)))
@@ -81,7 +82,8 @@ impl Workload {
                 EXECUTION,
             ),
             (false, false) => bail!(
-                "it has neither traceEvents nor nodes; export a trace of PyTorch's profiler or ExecutionTraceObserver"
+                "it has neither traceEvents nor nodes; export a trace of PyTorch's profiler or \
+                 ExecutionTraceObserver"
             ),
         };
         let workload = workload(timeline, &groups, &mut unread, source)?;
@@ -105,7 +107,10 @@ fn text_of(path: &Path) -> io::Result<String> {
 /// The first bytes of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives, without the extra time that they take beside collectives and copies. The copies that DDP and FSDP make for them are operations of their own.";
+const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels \
+                      between the starts of collectives, without the extra time that they take \
+                      beside collectives and copies. The copies that DDP and FSDP make for them \
+                      are operations of their own.";
 
 const EXECUTION: &str =
     "From an execution trace of PyTorch, which has no times: collectives without computation.";

@@ -147,7 +147,8 @@ impl TraceEvents {
     }
 }
 
-/// Returns what is read of a trace: each operation with its stream, its work, and what it waits for by number.
+/// Returns what is read of a trace: each operation with its stream, its work, and what it waits for
+/// by number.
 fn operations_of(text: &str) -> Vec<(String, String, Work, Vec<usize>)> {
     let reading = Workload::from_trace(text, 2).expect("a workload");
     assert_eq!(unread(&reading), []);
@@ -182,8 +183,9 @@ fn copies(bytes: u64, pieces: u32) -> Work {
 const COPY_IN: &str = "fsdp::all_gather_copy_in";
 const COPY_OUT: &str = "fsdp::split_with_sizes_copy";
 
-/// Returns two layers of FSDP and the gather of a third. The CPU launches the first one's computation before the gathers of the second
-/// and the third, which run beside it and end long before their results are copied.
+/// Returns two layers of FSDP and the gather of a third. The CPU launches the first one's
+/// computation before the gathers of the second and the third, which run beside it and end long
+/// before their results are copied.
 fn two_layers_of_fsdp() -> TraceEvents {
     let mut events = TraceEvents::default();
     events
@@ -228,7 +230,8 @@ fn a_collective_waits_only_for_what_ended_before_it_began_and_copies_of_fsdp_wai
         ],
     );
     let works: Vec<&Work> = operations.iter().map(|(_, _, work, _)| work).collect();
-    // The kernels take 5, 10 and 20 us longer than the shortest copy: at 4 TB/s, 10, 20 and 40 MB are read and written.
+    // The kernels take 5, 10 and 20 us longer than the shortest copy: at 4 TB/s, 10, 20 and 40 MB
+    // are read and written.
     assert_eq!(*works[0], copies(10_000_000, 1));
     assert_eq!(*works[2], copies(40_000_000, 1));
     assert_eq!(*works[3], copies(64, 1));
@@ -267,7 +270,8 @@ fn copies_are_recognized_by_the_function_and_the_thread_that_launched_them() {
     assert_eq!(operations[1].2, Work::Compute(Micros(22.0)));
 }
 
-/// A cast behind a reduce_scatter, in its stream, does not hold the computation back that the CPU launches later.
+/// A cast behind a reduce_scatter, in its stream, does not hold the computation back that the CPU
+/// launches later.
 #[test]
 fn computation_does_not_wait_for_what_runs_beside_it() {
     let mut events = TraceEvents::default();
@@ -291,7 +295,8 @@ fn computation_does_not_wait_for_what_runs_beside_it() {
     assert_eq!(operations[2].2, Work::Compute(Micros(990.0)));
 }
 
-/// A kernel that was launched before a gather cannot wait for it, even if the gather ended just before it began.
+/// A kernel that was launched before a gather cannot wait for it, even if the gather ended just
+/// before it began.
 #[test]
 fn a_kernel_waits_for_no_call_that_was_made_after_its_launch() {
     let mut events = TraceEvents::default();
@@ -312,7 +317,8 @@ fn a_kernel_waits_for_no_call_that_was_made_after_its_launch() {
     );
 }
 
-/// Where gathers of tensor parallelism are between those of FSDP, each copy still waits for its own.
+/// Where gathers of tensor parallelism are between those of FSDP, each copy still waits for its
+/// own.
 #[test]
 fn copies_of_fsdp_wait_for_the_gathers_of_fsdp() {
     let mut events = TraceEvents::default();
@@ -345,7 +351,8 @@ fn copies_of_fsdp_wait_for_the_gathers_of_fsdp() {
     );
 }
 
-/// A kernel without a launch was started before the trace began, and is not the first one of the call before it.
+/// A kernel without a launch was started before the trace began, and is not the first one of the
+/// call before it.
 #[test]
 fn a_kernel_whose_launch_is_not_in_the_trace_changes_no_other_call() {
     let mut events = TraceEvents::default();
@@ -408,11 +415,13 @@ fn process_groups_become_dimensions_and_what_is_unread_is_counted() {
     let error = Workload::from_trace(GROUPS, 12).expect_err("refused");
     assert_eq!(
         format!("{error:#}"),
-        "12 ranks cannot be divided by the dimensions of the workload (stride 1 2 × stride 2 4 × stride 8 the rest). Start a multiple of 8, or change the dimensions"
+        "12 ranks cannot be divided by the dimensions of the workload (stride 1 2 × stride 2 4 × \
+         stride 8 the rest). Start a multiple of 8, or change the dimensions"
     );
 }
 
-/// PyTorch's split sizes count rows of the first dimension (`all_to_all_single`); a token of a mixture of experts is one row.
+/// PyTorch's split sizes count rows of the first dimension (`all_to_all_single`); a token of a
+/// mixture of experts is one row.
 #[test]
 fn split_sizes_are_rows_of_as_many_elements_as_the_tensor_has() {
     let thirty = |kind: &str| format!("\"{kind} msg nelems\": 30");
@@ -586,7 +595,8 @@ fn both_recorded_traces_of_fsdp_gather_and_reduce_in_order() {
     }
 }
 
-/// A matrix product: the blocks of its grid, its time, and the blocks of the kernel of 1 us that comes after it.
+/// A matrix product: the blocks of its grid, its time, and the blocks of the kernel of 1 us that
+/// comes after it.
 type Product = (u32, u32, u32);
 
 impl TraceEvents {
@@ -604,7 +614,8 @@ impl TraceEvents {
     }
 }
 
-/// Returns the time of a matrix product that runs beside a collective, as computation, if these ran before it and alone.
+/// Returns the time of a matrix product that runs beside a collective, as computation, if these ran
+/// before it and alone.
 fn computed_beside_a_collective(alone: &[Product], beside: Product) -> f64 {
     let mut events = TraceEvents::default();
     let begin = events.products(10, alone);
@@ -623,7 +634,8 @@ fn what_a_kernel_takes_longer_beside_a_collective_is_no_computation() {
     assert_eq!(computed(&[(132, 100, 64)], (132, 130, 64)), 100.0);
     let several = [40, 100, 90, 140].map(|time| (132, time, 64));
     assert_eq!(computed(&several, (132, 130, 64)), 100.0);
-    // Another grid, another next kernel, no run that took no longer, and one that did something else.
+    // Another grid, another next kernel, no run that took no longer, and one that did something
+    // else.
     for alone in [(64, 100, 64), (132, 100, 32), (132, 140, 64), (132, 64, 64)] {
         assert_eq!(computed(&[alone], (132, 130, 64)), 130.0, "{alone:?}");
     }
@@ -668,8 +680,8 @@ fn what_kernels_take_longer_beside_other_computation_is_computation() {
     assert_eq!(operations[0].2, Work::Compute(Micros(291.0)));
 }
 
-/// Returns the bytes of the copies before two gathers. The first copy runs alone from 2 to `alone`, the second one beside computation
-/// for 60 us.
+/// Returns the bytes of the copies before two gathers. The first copy runs alone from 2 to `alone`,
+/// the second one beside computation for 60 us.
 fn copied_beside_computation(alone: u32, add: impl Fn(&mut TraceEvents)) -> Vec<Bytes> {
     let mut events = TraceEvents::default();
     add(&mut events);
@@ -724,8 +736,9 @@ fn what_takes_no_time_runs_beside_nothing() {
     assert_eq!(copied, [28_000_000, 28_000_000, 10_000_000].map(Bytes));
 }
 
-/// Recorded by PyTorch 2.11: three layers of 50,358,272 parameters in bfloat16. What is gathered is copied into one buffer beside
-/// computation, by two kernels, and out of it by one kernel that the driver's copy of its pointers comes before.
+/// Recorded by PyTorch 2.11: three layers of 50,358,272 parameters in bfloat16. What is gathered is
+/// copied into one buffer beside computation, by two kernels, and out of it by one kernel that the
+/// driver's copy of its pointers comes before.
 #[test]
 fn the_recorded_forward_pass_of_fsdp_gathers_beside_computation() {
     let text = include_str!("../../../tests/data/traces/pytorch-fsdp-forward.json");
@@ -756,16 +769,18 @@ fn the_recorded_forward_pass_of_fsdp_gathers_beside_computation() {
             panic!("{:?}", operations[number]);
         };
         assert_eq!(copies.pieces, pieces);
-        // Half or all of 100,716,544 bytes. A copy beside computation takes longer, and counts as more: this trace has no grids.
+        // Half or all of 100,716,544 bytes. A copy beside computation takes longer, and counts as
+        // more: this trace has no grids.
         assert!((80_000_000..160_000_000).contains(&copies.bytes.0));
     }
     assert_eq!(operations[4].2, copies(33_240, 1));
 }
 
-/// Recorded by PyTorch 2.11, likewise, but with grids: the copies before the gathers took 44, 77 and 75 us, of which only the first
-/// ones ran alone. The second kernel of the last copy stays as recorded, because no kernel comes after it. The kernels that compute
-/// took 6416 us, a few of them beside a gather. The matrix product of 860 us, beside copies for 31 us, is not taken for the shorter
-/// one of 639 us with the same grid.
+/// Recorded by PyTorch 2.11, likewise, but with grids: the copies before the gathers took 44, 77
+/// and 75 us, of which only the first ones ran alone. The second kernel of the last copy stays as
+/// recorded, because no kernel comes after it. The kernels that compute took 6416 us, a few of them
+/// beside a gather. The matrix product of 860 us, beside copies for 31 us, is not taken for the
+/// shorter one of 639 us with the same grid.
 #[test]
 fn recorded_kernels_beside_others_count_as_long_as_alone() {
     let text = include_str!("../../../tests/data/traces/pytorch-fsdp-beside.json");
@@ -782,7 +797,8 @@ fn recorded_kernels_beside_others_count_as_long_as_alone() {
     assert!((6370.0..6380.0).contains(&computed), "{computed}");
 }
 
-/// Recorded by PyTorch 2.11: each gradient is divided into its bucket by a kernel, and copied back by the driver.
+/// Recorded by PyTorch 2.11: each gradient is divided into its bucket by a kernel, and copied back
+/// by the driver.
 #[test]
 fn the_recorded_buckets_of_ddp_are_filled_before_they_are_reduced() {
     let text = include_str!("../../../tests/data/traces/pytorch-ddp-buckets.json");

@@ -58,14 +58,16 @@ impl Timeline {
         }
     }
 
-    /// Adds copies beside computation that began and ended at these times, the long and the short ones each by themselves.
+    /// Adds copies beside computation that began and ended at these times, the long and the short
+    /// ones each by themselves.
     pub(super) fn copies_beside(&mut self, copies: &CopiesByLength, began: f64, ended: f64) {
         for copies in [copies.long(), copies.short()].into_iter().flatten() {
             self.items.push(TimelineItem::Beside(copies, began, ended));
         }
     }
 
-    /// Adds a call that began on the GPU at this time, in microseconds, if that is known. Returns its number.
+    /// Adds a call that began on the GPU at this time, in microseconds, if that is known. Returns
+    /// its number.
     pub(super) fn call(&mut self, call: Box<TracedCall>, began: Option<f64>) -> usize {
         self.items.push(TimelineItem::Call(call, began));
         self.calls += 1;
@@ -176,8 +178,8 @@ impl TraceOperations {
         }
     }
 
-    /// Adds a call, which waits for what was computed and copied before it began, and for the calls for which its rank waited
-    /// since.
+    /// Adds a call, which waits for what was computed and copied before it began, and for the calls
+    /// for which its rank waited since.
     fn call(
         &mut self,
         call: &TracedCall,
@@ -190,7 +192,8 @@ impl TraceOperations {
             let name = excerpt(&call.group_name);
             let collective = call.collective;
             return Err(format!(
-                "{collective}: the process groups, such as '{name}', do not divide the ranks in one way"
+                "{collective}: the process groups, such as '{name}', do not divide the ranks in \
+                 one way"
             ));
         };
         let stream = self.stream(&call.group_name);

@@ -11,7 +11,8 @@ impl Unread {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// Returns the first part in brackets, with its number, for the end of a sentence; an empty text if there is none.
+    /// Returns the first part in brackets, with its number, for the end of a sentence; an empty
+    /// text if there is none.
     pub(super) fn first(&self) -> String {
         let first = self.0.iter().next();
         let in_brackets = |(what, number)| format!(" ({what}, {number} times)");

@@ -1,4 +1,5 @@
-//! [`TraceWalk`]: the timeline of a profiler's trace while it is built, from what the CPU started and in that order.
+//! [`TraceWalk`]: the timeline of a profiler's trace while it is built, from what the CPU started
+//! and in that order.
 
 use std::collections::VecDeque;
 
@@ -8,14 +9,16 @@ use super::{
 };
 use crate::{units::Micros, workload::memory_copies::CopiesByLength};
 
-/// A task that starts on an idle GPU within this time after the end of a collective, in microseconds, was waiting for it.
+/// A task that starts on an idle GPU within this time after the end of a collective, in
+/// microseconds, was waiting for it.
 const SOON: f64 = 50.0;
 
-/// The most tasks that are kept until it is known which collectives began before they ended. Without CUDA graphs, CUDA queues fewer.
+/// The most tasks that are kept until it is known which collectives began before they ended.
+/// Without CUDA graphs, CUDA queues fewer.
 const MOST_LAUNCHED: usize = 2048;
 
-/// The most calls of which it is looked up whether a task waited for them. The oldest are left out: later ones of their stream end
-/// after them.
+/// The most calls of which it is looked up whether a task waited for them. The oldest are left out:
+/// later ones of their stream end after them.
 const MOST_PENDING: usize = 1024;
 
 /// The call of a collective in a profiler's trace.
@@ -25,7 +28,8 @@ pub(super) struct KinetoCall {
     pub(super) fields: CallFields,
     /// Whether FSDP gathers by it what it has copied before, and copies the result afterwards.
     pub(super) is_of_fsdp: bool,
-    /// When its first kernel began and its last one ended on the GPU, in microseconds; `None` if no kernel belongs to it.
+    /// When its first kernel began and its last one ended on the GPU, in microseconds; `None` if no
+    /// kernel belongs to it.
     pub(super) on_gpu: Option<(f64, f64)>,
 }
 
@@ -58,12 +62,14 @@ pub(super) struct GpuTask {
 
 #[derive(Clone, Copy)]
 pub(super) enum GpuWork {
-    /// Computation, with its time in microseconds as if alone, without the part in which an earlier task computed.
+    /// Computation, with its time in microseconds as if alone, without the part in which an earlier
+    /// task computed.
     Compute(f64),
     /// A copy for a collective.
     Copy {
         bytes: u64,
-        /// If it copies what FSDP has gathered: the number of the function call that does so, from 0 on.
+        /// If it copies what FSDP has gathered: the number of the function call that does so, from
+        /// 0 on.
         gathered: Option<usize>,
     },
 }
@@ -78,7 +84,8 @@ struct LaunchedTask {
 #[derive(Default)]
 pub(super) struct TraceWalk {
     timeline: Timeline,
-    /// Tasks that were launched, and may have ended after a collective began that is launched later.
+    /// Tasks that were launched, and may have ended after a collective began that is launched
+    /// later.
     launched: VecDeque<LaunchedTask>,
     /// What ran since the last collective.
     segment: Segment,
@@ -199,8 +206,9 @@ impl TraceWalk {
         });
     }
 
-    /// Runs the launched tasks that ended before a collective began at this time, in microseconds; all of them if it is unknown. The
-    /// collective waited for none of the others, although they were launched before it: its stream is another one.
+    /// Runs the launched tasks that ended before a collective began at this time, in microseconds;
+    /// all of them if it is unknown. The collective waited for none of the others, although they
+    /// were launched before it: its stream is another one.
     fn run_launched(&mut self, began: Option<f64>) {
         for _ in 0..self.launched.len() {
             let Some(launched) = self.launched.pop_front() else {
@@ -220,8 +228,8 @@ impl TraceWalk {
         self.segment.add(&task);
     }
 
-    /// Returns the calls for which a task in the stream that computes waited: those until whose end the GPU was idle, and the one
-    /// whose result it copies.
+    /// Returns the calls for which a task in the stream that computes waited: those until whose end
+    /// the GPU was idle, and the one whose result it copies.
     fn awaited(&mut self, task: &GpuTask) -> Vec<usize> {
         let mut awaited = Vec::new();
         for call in &self.pending {
@@ -253,7 +261,8 @@ impl TraceWalk {
         }
         self.copied_gathers = number + 1;
         let gather = self.gathers.get(number)?.as_ref()?;
-        // Otherwise the trace began between a gather and its copy, and this copies another one's result.
+        // Otherwise the trace began between a gather and its copy, and this copies another one's
+        // result.
         let is_over = gather.ended.is_none_or(|ended| ended <= task.begin);
         is_over.then_some(gather.number)
     }

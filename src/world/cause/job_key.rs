@@ -1,15 +1,17 @@
-//! The name by which the processes of a node know that they belong to one job, before they have met.
+//! The name by which the processes of a node know that they belong to one job, before they have
+//! met.
 
 use crate::{
     env::Env,
     world::launch::{self, Bootstrap},
 };
 
-/// The variables of an MPI launcher that name one of its jobs, as far as one user on one node is concerned.
+/// The variables of an MPI launcher that name one of its jobs, as far as one user on one node is
+/// concerned.
 const NAMESPACES: [&str; 2] = ["PMIX_NAMESPACE", "PMI_JOBID"];
 
-/// Returns the name of the job; `None` if no launcher started several processes. `parent` stands for the process that started
-/// this one: some launchers give their jobs no name.
+/// Returns the name of the job; `None` if no launcher started several processes. `parent` stands
+/// for the process that started this one: some launchers give their jobs no name.
 pub(super) fn job_key(env: Env, parent: &str) -> Option<String> {
     let launched = launch::processes(env)?;
     if launched.count < 2 {

@@ -13,7 +13,8 @@ use rustix::{
 use super::rank_folder::{ProcessState, RankFolder};
 use crate::world::process_stat::{ExitStatus, ProcessStat};
 
-/// How many processes each one observes: the next ones by rank, so that each is observed by several if a node has many.
+/// How many processes each one observes: the next ones by rank, so that each is observed by several
+/// if a node has many.
 const MOST_OBSERVED: usize = 8;
 
 /// A process of this node whose end is waited for.
@@ -29,8 +30,9 @@ fn neighbours(folders: &[RankFolder], own: u32) -> Vec<&RankFolder> {
     after.chain(before).take(MOST_OBSERVED).collect()
 }
 
-/// Starts a thread that calls `on_loss` with the folder of a process that is gone without a note, and how it ended, if that is
-/// known. A kernel without pidfd, or a limit of descriptors, leaves processes unobserved.
+/// Starts a thread that calls `on_loss` with the folder of a process that is gone without a note,
+/// and how it ended, if that is known. A kernel without pidfd, or a limit of descriptors, leaves
+/// processes unobserved.
 pub(super) fn observe_all(
     folders: &[RankFolder],
     own: u32,

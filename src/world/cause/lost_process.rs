@@ -1,4 +1,5 @@
-//! The failure of a process that died without a note, which those that live on its node write in its place.
+//! The failure of a process that died without a note, which those that live on its node write in
+//! its place.
 
 use std::{
     thread,
@@ -17,7 +18,8 @@ use crate::{
     world::{end_of_job::EndOfJob, process_stat::ExitStatus},
 };
 
-/// Returns the failure of rank `rank`, whose connection is gone; `None` if it is not on this node, or nothing is known.
+/// Returns the failure of rank `rank`, whose connection is gone; `None` if it is not on this node,
+/// or nothing is known.
 pub(in crate::world) fn of_lost_rank(rank: u32) -> Option<Learned> {
     /// The kernel closes the connections of a process a moment before it is gone.
     const GONE_WITHIN: Duration = Duration::from_millis(500);

@@ -1,9 +1,11 @@
 //! Who failed first, and why.
 //!
-//! When a rank fails, its launcher stops the others, and these learn of a signal only. So each process of a job leaves a mark
-//! in a private folder of its node ([`arrive`]), and a rank that fails leaves a note there, and in the run's folder if there is
-//! one ([`share`]). A process that is told to stop looks for such notes first (`behind_stop`). One that is killed leaves
-//! nothing: those that live on its node notice (`losses`), and the first of them writes the note in its place.
+//! When a rank fails, its launcher stops the others, and these learn of a signal only. So each
+//! process of a job leaves a mark in a private folder of its node ([`arrive`]), and a rank that
+//! fails leaves a note there, and in the run's folder if there is one ([`share`]). A process that
+//! is told to stop looks for such notes first (`behind_stop`). One that is killed leaves nothing:
+//! those that live on its node notice (`losses`), and the first of them writes the note in its
+//! place.
 
 mod job_key;
 mod losses;
@@ -37,8 +39,8 @@ pub use self::{
 use super::{launch, placement::host_name, private::Owner};
 use crate::env;
 
-/// Leaves the mark of this process, if a launcher started several. To be called before MPI starts. Nothing is left where that
-/// is not possible; less is then known of failures.
+/// Leaves the mark of this process, if a launcher started several. To be called before MPI starts.
+/// Nothing is left where that is not possible; less is then known of failures.
 pub fn arrive() {
     let (Some(process), Some(rank)) = (Owner::this(), launch::rank(&env::var)) else {
         return;
@@ -60,7 +62,8 @@ fn parent_name() -> String {
     started.unwrap_or_else(|| parent.to_string())
 }
 
-/// Returns whom the start of MPI waits for, such as a rank of this node that has not reached it; `None` if that is unknown.
+/// Returns whom the start of MPI waits for, such as a rank of this node that has not reached it;
+/// `None` if that is unknown.
 pub(super) fn awaited() -> Option<AwaitedAtStart> {
     let own = OWN.get()?;
     let expected = Expected {
@@ -84,8 +87,8 @@ pub(super) fn own_rank() -> Option<u32> {
     OWN.get().map(|own| own.mark.rank)
 }
 
-/// Observes the other processes of the job on this node, once all processes have met: calls `end` on a thread when one dies
-/// without a note, unless `is_over` returns true.
+/// Observes the other processes of the job on this node, once all processes have met: calls `end`
+/// on a thread when one dies without a note, unless `is_over` returns true.
 pub(super) fn report_losses(is_over: fn() -> bool, end: fn(&Learned)) {
     let Some(own) = OWN.get() else { return };
     let mut folders = RankFolder::of_job(&std::env::temp_dir(), &own.mark.job);

@@ -1,4 +1,5 @@
-//! Whom the start of MPI waits for. MPI cannot tell: `MPI_Init` returns only when all ranks have reached it.
+//! Whom the start of MPI waits for. MPI cannot tell: `MPI_Init` returns only when all ranks have
+//! reached it.
 
 use super::rank_folder::ProcessState;
 
@@ -54,7 +55,8 @@ pub(super) fn awaited(
         ),
         true => awaited(
             format!(
-                "ranks of other nodes, or MPI itself: all {here} ranks on {host} have reached MPI_Init"
+                "ranks of other nodes, or MPI itself: all {here} ranks on {host} have reached \
+                 MPI_Init"
             ),
             false,
         ),
@@ -73,7 +75,8 @@ fn halted(started: &StartedRank, host: &str) -> Option<String> {
     Some(format!("rank {rank} on {host} (pid {pid}), which {what}"))
 }
 
-/// Returns how messages name the ranks of this node that have not reached the start of MPI, of `here` ranks in total.
+/// Returns how messages name the ranks of this node that have not reached the start of MPI, of
+/// `here` ranks in total.
 fn missing(started: &[StartedRank], here: u32, is_only_node: bool, host: &str) -> String {
     let numbers: Vec<u32> = started.iter().map(|rank| rank.rank).collect();
     let count = here.saturating_sub(numbers.len() as u32);
@@ -85,7 +88,8 @@ fn missing(started: &[StartedRank], here: u32, is_only_node: bool, host: &str) -
         format!("{count} of the {here} ranks on {host}")
     };
     format!(
-        "{who}, which {} not reached MPI_Init (not started, stopped or ended before, or another program); {} reached it",
+        "{who}, which {} not reached MPI_Init (not started, stopped or ended before, or another \
+         program); {} reached it",
         if count == 1 { "has" } else { "have" },
         match numbers.len() {
             1 => format!("{} has", ranks(&numbers)),
@@ -133,8 +137,8 @@ mod tests {
         assert_eq!(
             said(&started(&[0, 1, 3]), 4, Some(4)).as_deref(),
             Some(
-                "rank 2 on n1, which has not reached MPI_Init (not started, stopped or ended before, or another program); ranks 0, 1 and 3 \
-                 have reached it"
+                "rank 2 on n1, which has not reached MPI_Init (not started, stopped or ended \
+                 before, or another program); ranks 0, 1 and 3 have reached it"
             )
         );
         let of_two_nodes = said(&started(&[4]), 8, Some(4)).expect("known");

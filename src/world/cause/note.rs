@@ -1,4 +1,5 @@
-//! [`FailureNote`]: which process failed first, and how the job ended thereby. It is kept in files that only this user can read.
+//! [`FailureNote`]: which process failed first, and how the job ended thereby. It is kept in files
+//! that only this user can read.
 
 use std::{
     fs,
@@ -51,7 +52,8 @@ impl FailureNote {
     }
 }
 
-/// Returns the failure that came first. One that follows from that of another rank may be noted earlier than its cause.
+/// Returns the failure that came first. One that follows from that of another rank may be noted
+/// earlier than its cause.
 pub(super) fn first_of(notes: impl IntoIterator<Item = FailureNote>) -> Option<FailureNote> {
     let order = |note: &FailureNote| (note.is_consequence(), note.process.at);
     notes.into_iter().min_by_key(order)
@@ -159,7 +161,9 @@ mod tests {
         let consequence = FailureNote {
             end: EndOfJob {
                 code: Code::Nccl,
-                sentence: "rank 4 on n1: NCCL reports remote process exited or there was a network error (code 6)".into(),
+                sentence: "rank 4 on n1: NCCL reports remote process exited or there was a \
+                           network error (code 6)"
+                    .into(),
             },
             ..note(4, 1)
         };

@@ -1,8 +1,9 @@
 //! The folder in which a process notes that it belongs to a job, and how it ended.
 //!
-//! It is in the folder for temporary files, has a random name, and only its user can enter it. The other processes of the job on
-//! this node find it by what is in it. A process that ends in good order removes its folder; one that fails leaves a note in
-//! it; one that is killed leaves neither, and thereby shows that it was.
+//! It is in the folder for temporary files, has a random name, and only its user can enter it. The
+//! other processes of the job on this node find it by what is in it. A process that ends in good
+//! order removes its folder; one that fails leaves a note in it; one that is killed leaves neither,
+//! and thereby shows that it was.
 
 use std::{
     fs, io,
@@ -152,8 +153,8 @@ fn own_paths(within: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns whether `path` has no mark, and has had none for longer than a process takes to write or to remove one: another
-/// process noted a failure for one that was leaving.
+/// Returns whether `path` has no mark, and has had none for longer than a process takes to write or
+/// to remove one: another process noted a failure for one that was leaving.
 fn lacks_mark(path: &Path) -> bool {
     let age = fs::metadata(path).and_then(|folder| folder.modified());
     let is_old = age.is_ok_and(|since| since.elapsed().is_ok_and(|age| age > MARKED_WITHIN));

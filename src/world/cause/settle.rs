@@ -41,8 +41,8 @@ impl Settled {
     }
 }
 
-/// Finds out what ended the job when this process, `name`, ends it with `code` for `reason`: a failure of another rank before
-/// this one, or this one, which is noted.
+/// Finds out what ended the job when this process, `name`, ends it with `code` for `reason`: a
+/// failure of another rank before this one, or this one, which is noted.
 pub(in crate::world) fn settle(code: Code, reason: &str, name: &str) -> Settled {
     if code == Code::Stopped {
         leave();
@@ -82,8 +82,8 @@ pub(in crate::world) fn settle(code: Code, reason: &str, name: &str) -> Settled 
     Settled::here(code, reason, is_consequence)
 }
 
-/// Returns the failure behind a signal that asks this process to stop: launchers send one when a rank has failed. `None` if
-/// there is none.
+/// Returns the failure behind a signal that asks this process to stop: launchers send one when a
+/// rank has failed. `None` if there is none.
 pub(in crate::world) fn behind_stop() -> Option<Learned> {
     let learned = match first() {
         Some(note) => Learned::of(note.clone()),
@@ -97,7 +97,8 @@ pub(in crate::world) fn behind_stop() -> Option<Learned> {
     Some(learned)
 }
 
-/// Waits for the failure from which that of this process follows. A rank may learn of it before it is noted.
+/// Waits for the failure from which that of this process follows. A rank may learn of it before it
+/// is noted.
 fn cause_within(limit: Duration) -> Option<Learned> {
     const LOOK: Duration = Duration::from_millis(20);
     let began = Instant::now();

@@ -1,4 +1,5 @@
-//! What this process knows of its job: its own mark, the other processes of its node, and the failure that came first.
+//! What this process knows of its job: its own mark, the other processes of its node, and the
+//! failure that came first.
 
 use std::{
     path::{Path, PathBuf},
@@ -80,7 +81,8 @@ pub(super) fn failed_now(mark: &RankMark) -> FailedProcess {
     }
 }
 
-/// Writes a note for other nodes, without waiting for a file system that does not answer. Process 0 writes to `run.json`.
+/// Writes a note for other nodes, without waiting for a file system that does not answer. Process 0
+/// writes to `run.json`.
 pub(super) fn tell_other_nodes(note: &FailureNote) {
     let is_first = OWN.get().is_some_and(|own| own.mark.rank == 0);
     let Some(folder) = SHARED.get().filter(|_| !is_first) else {

@@ -1,4 +1,5 @@
-//! [`SystemLogs`]: where the system says why a process ended. A run reads them (`run::node_logs`); layers below it only ask.
+//! [`SystemLogs`]: where the system says why a process ended. A run reads them (`run::node_logs`);
+//! layers below it only ask.
 
 use std::sync::OnceLock;
 

@@ -1,7 +1,7 @@
 //! The side that listens: receives the processes that connect.
 //!
-//! Each connection has a thread and a time limit, so one that stays silent delays no other. If there are too many of them,
-//! the oldest goes: a process of the job needs milliseconds.
+//! Each connection has a thread and a time limit, so one that stays silent delays no other. If
+//! there are too many of them, the oldest goes: a process of the job needs milliseconds.
 
 use std::{
     collections::VecDeque,
@@ -157,7 +157,8 @@ impl AcceptState {
         }
     }
 
-    /// Takes a connection out of those that have not proved anything. Returns whether it was among them.
+    /// Takes a connection out of those that have not proved anything. Returns whether it was among
+    /// them.
     fn dismiss(&self, number: u64) -> bool {
         let mut pending = self.pending();
         let before = pending.len();

@@ -1,4 +1,5 @@
-//! [`Dial`]: connects to the addresses of a process. One that does not answer holds up none of the others.
+//! [`Dial`]: connects to the addresses of a process. One that does not answer holds up none of the
+//! others.
 
 use std::{
     collections::VecDeque,
@@ -15,10 +16,12 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::socket::prepare;
 
-/// How long the next address waits for the one before it: most answer within that, and need one connection.
+/// How long the next address waits for the one before it: most answer within that, and need one
+/// connection.
 const HEAD_START: Duration = Duration::from_millis(100);
 
-/// Connections to addresses, begun one after another, until each is made or refused, or the time is over.
+/// Connections to addresses, begun one after another, until each is made or refused, or the time is
+/// over.
 pub(in crate::world) struct Dial {
     rest: VecDeque<SocketAddr>,
     begun: Vec<Socket>,
@@ -56,7 +59,8 @@ impl Dial {
         }
     }
 
-    /// Waits until a connection is made or refused, no longer than to `until`. Returns the place of its socket.
+    /// Waits until a connection is made or refused, no longer than to `until`. Returns the place of
+    /// its socket.
     fn wait(&self, until: Instant) -> io::Result<Option<usize>> {
         let files = self.begun.iter();
         let mut files: Vec<PollFd> = files

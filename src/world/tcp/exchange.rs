@@ -1,7 +1,8 @@
 //! The exchanges of a [`World`] over a tree of connections.
 //!
-//! What all ranks contribute goes up the tree to rank 0, and the result comes down: at most one message per connection and
-//! direction. Sums are added in the same order every time, and every rank receives the same bytes.
+//! What all ranks contribute goes up the tree to rank 0, and the result comes down: at most one
+//! message per connection and direction. Sums are added in the same order every time, and every
+//! rank receives the same bytes.
 
 use std::{cell::Cell, io, sync::Arc, time::Duration};
 
@@ -60,8 +61,8 @@ impl Tcp {
         self.neighbours.above.iter().chain(&self.neighbours.below)
     }
 
-    /// Waits until every rank has its place. Meanwhile rank 0 listens to those of `waiting`, which may not find theirs; the
-    /// connections to them end here.
+    /// Waits until every rank has its place. Meanwhile rank 0 listens to those of `waiting`, which
+    /// may not find theirs; the connections to them end here.
     pub(super) fn confirm(&self, waiting: &[Arc<Link>]) {
         self.begin();
         let mut missing: Vec<&Arc<Link>> = self.neighbours.below.iter().collect();
@@ -118,7 +119,8 @@ impl Tcp {
         let number = message.first_chunk().copied().map(u32::from_le_bytes);
         if number != Some(self.exchange.get()) {
             let what = format!(
-                "{} is at exchange {}, and this rank at {}. This is a bug of pxnbench: please report it",
+                "{} is at exchange {}, and this rank at {}. This is a bug of pxnbench: please \
+                 report it",
                 link.name(),
                 number.unwrap_or_default(),
                 self.exchange.get()
@@ -129,7 +131,8 @@ impl Tcp {
         message
     }
 
-    /// Ends the job because a connection is broken. The thread that listens to it usually does so first, and knows more.
+    /// Ends the job because a connection is broken. The thread that listens to it usually does so
+    /// first, and knows more.
     fn end_at(&self, link: &Link, error: io::Error) -> ! {
         failure::lost(link, Some(&error));
         let what = format!("the connection to {} is broken: {error}", link.name());
@@ -167,7 +170,8 @@ impl Tcp {
         content
     }
 
-    /// Combines `own` with what comes from below, in rank order of the children, sends it up, and returns what rank 0 made.
+    /// Combines `own` with what comes from below, in rank order of the children, sends it up, and
+    /// returns what rank 0 made.
     fn reduce<const SIZE: usize>(
         &self,
         own: [u8; SIZE],
@@ -196,7 +200,8 @@ impl Tcp {
 
     fn end_by_length(&self, length: usize) -> ! {
         let what = format!(
-            "a message of {length} bytes does not fit this exchange. This is a bug of pxnbench: please report it"
+            "a message of {length} bytes does not fit this exchange. This is a bug of pxnbench: \
+             please report it"
         );
         abort::job(Code::Internal, &what)
     }
@@ -301,7 +306,8 @@ mod tests {
         worlds
     }
 
-    /// Runs `steps` on all ranks at the same time, ends the communication, and returns the results in rank order.
+    /// Runs `steps` on all ranks at the same time, ends the communication, and returns the results
+    /// in rank order.
     fn on_all<T: Send + 'static>(hosts: &[&str], steps: fn(&Tcp) -> T) -> Vec<T> {
         let mut threads = Vec::new();
         for world in worlds(hosts) {

@@ -1,9 +1,9 @@
-//! The end of a job that fails: every rank learns of it, also while it is inside NCCL, and ends with the code of the rank
-//! that failed.
+//! The end of a job that fails: every rank learns of it, also while it is inside NCCL, and ends
+//! with the code of the rank that failed.
 //!
-//! A rank that ends the job says so to its neighbours in the tree, and these to theirs. A rank that is killed says nothing,
-//! but its connections end. Its parent then says which rank it was; the ranks below it only end, so that there is one
-//! sentence.
+//! A rank that ends the job says so to its neighbours in the tree, and these to theirs. A rank that
+//! is killed says nothing, but its connections end. Its parent then says which rank it was; the
+//! ranks below it only end, so that there is one sentence.
 
 use std::{
     io,
@@ -48,7 +48,8 @@ pub(super) const NEWS_TAKE: Duration = Duration::from_millis(700);
 /// How long the ranks of a node take to find out why one of them is gone, and to say so.
 const NEIGHBOURS_KNOW: Duration = Duration::from_millis(300);
 
-/// How long the second rank of a node waits for the first to say what both found out, and for the launcher to end it.
+/// How long the second rank of a node waits for the first to say what both found out, and for the
+/// launcher to end it.
 const LEADER_SPEAKS: Duration = Duration::from_millis(1500);
 
 /// What ended the job, as a rank tells its neighbours.
@@ -122,7 +123,8 @@ pub(super) fn learn(link: &Link, news: &News) {
     }
 }
 
-/// Ends this process if the other side of a connection that has no thread of its own ended the job, or is gone.
+/// Ends this process if the other side of a connection that has no thread of its own ended the job,
+/// or is gone.
 pub(super) fn check(link: &Link) {
     if let Some(news) = link.news() {
         learn(link, &news);
@@ -135,8 +137,8 @@ pub(super) fn heard(frame: &Frame) {
         return;
     };
     let is_elsewhere = notice.host_id != own_host_id();
-    // A signal reaches every rank, so only rank 0 speaks of it. Otherwise the rank that failed has spoken, where the user of
-    // rank 0 may not see it.
+    // A signal reaches every rank, so only rank 0 speaks of it. Otherwise the rank that failed has
+    // spoken, where the user of rank 0 may not see it.
     let speaks = abort::rank() == Some(0) && (is_elsewhere || notice.end.code == Code::Stopped);
     let mut end = notice.end.clone();
     if let Some(note) = &notice.first {
@@ -190,14 +192,15 @@ pub(super) fn gone(link: &Link, error: Option<&io::Error>) -> String {
             link.name()
         ),
         _ => format!(
-            "{} ended without a word. See its output and the kernel log of that node: it may have been killed",
+            "{} ended without a word. See its output and the kernel log of that node: it may have \
+             been killed",
             link.name()
         ),
     }
 }
 
-/// Ends the job because of what this rank found out while it looked for the others. Ranks of a node find out the same, so the
-/// first of them speaks, and the others only if that does not end them.
+/// Ends the job because of what this rank found out while it looked for the others. Ranks of a node
+/// find out the same, so the first of them speaks, and the others only if that does not end them.
 pub(super) fn of_this_rank(local_rank: Option<u32>, code: Code, sentence: &str) -> ! {
     if local_rank.is_some_and(|local_rank| local_rank > 0) {
         thread::sleep(LEADER_SPEAKS);
@@ -205,7 +208,8 @@ pub(super) fn of_this_rank(local_rank: Option<u32>, code: Code, sentence: &str) 
     abort::job(code, sentence)
 }
 
-/// Leaves the job: says so over `own`, the connections of this rank, and takes no end of a connection for a failure any more.
+/// Leaves the job: says so over `own`, the connections of this rank, and takes no end of a
+/// connection for a failure any more.
 pub(super) fn leave<'a>(own: impl Iterator<Item = &'a Arc<Link>>) {
     IS_LEAVING.store(true, Ordering::SeqCst);
     let bye = Frame {

@@ -109,7 +109,8 @@ impl Frame {
         to.write_all(&bytes)
     }
 
-    /// Reads a message whose body is at most `limit` bytes long; `None` if the connection ended before it.
+    /// Reads a message whose body is at most `limit` bytes long; `None` if the connection ended
+    /// before it.
     ///
     /// # Errors
     /// Returns an error if the connection breaks within it, or if it is no message of this program.
@@ -138,7 +139,8 @@ impl Frame {
         Ok(Some(Frame { kind, body }))
     }
 
-    /// Takes the first message out of `bytes`, whose body is at most `limit` bytes long; `None` if it is not there as a whole.
+    /// Takes the first message out of `bytes`, whose body is at most `limit` bytes long; `None` if
+    /// it is not there as a whole.
     ///
     /// # Errors
     /// Returns an error if it is no message of this program.

@@ -43,13 +43,15 @@ struct Members<'a> {
     by_rank: BTreeMap<u32, Member>,
 }
 
-/// Waits for every rank until `until`, and gives each its place. Ends the job if one does not come or does not fit.
+/// Waits for every rank until `until`, and gives each its place. Ends the job if one does not come
+/// or does not fit.
 pub(super) fn all_ranks(contract: &Contract, identity: &Identity, until: Instant) -> Connected {
     failure::set_own(identity);
     let began = Instant::now();
     if let Err(most) = socket::make_room(contract.size.into()) {
         let what = format!(
-            "rank 0 cannot receive {} ranks, since it may open {most} files at once. Raise ulimit -n (the hard limit) there",
+            "rank 0 cannot receive {} ranks, since it may open {most} files at once. Raise ulimit \
+             -n (the hard limit) there",
             contract.size
         );
         abort::job(Code::Launch, &what);
@@ -113,7 +115,8 @@ fn receive(arrival: Arrival, members: &mut Members, strangers: &mut Vec<String>)
             );
             if strangers.len() < MOST_STRANGERS && !strangers.contains(&what) {
                 say!(
-                    "pxnbench: {}: {what}: its secret is from {}, that of rank 0 from {}. Set {TOKEN} to the same value on every rank",
+                    "pxnbench: {}: {what}: its secret is from {}, that of rank 0 from {}. Set \
+                     {TOKEN} to the same value on every rank",
                     abort::process_name(),
                     identity.secret_from.name(),
                     members.own.secret_from.name()
@@ -149,8 +152,8 @@ impl Members<'_> {
         }
         if identity.size != own.size && identity.rank >= own.size {
             return Err(format!(
-                "{} is one too many: its WORLD_SIZE is {}, that of {} is {}. Set WORLD_SIZE to the number of processes of the \
-                 job, the same on every rank",
+                "{} is one too many: its WORLD_SIZE is {}, that of {} is {}. Set WORLD_SIZE to \
+                 the number of processes of the job, the same on every rank",
                 identity.name(),
                 identity.size,
                 own.name(),
@@ -159,7 +162,8 @@ impl Members<'_> {
         }
         if identity.size != own.size {
             return Err(format!(
-                "{} has WORLD_SIZE={}, and {} has {}. Set it to the number of processes of the job, the same on every rank",
+                "{} has WORLD_SIZE={}, and {} has {}. Set it to the number of processes of the \
+                 job, the same on every rank",
                 identity.name(),
                 identity.size,
                 own.name(),
@@ -259,7 +263,8 @@ impl Members<'_> {
 
 fn twice(one: &Identity, other: &Identity) -> String {
     format!(
-        "two processes say that they are rank {}: {} on {} and {} on {}. Give each process a RANK of its own",
+        "two processes say that they are rank {}: {} on {} and {} on {}. Give each process a RANK \
+         of its own",
         one.rank, one.pid, one.host, other.pid, other.host
     )
 }
@@ -297,7 +302,8 @@ fn missing(contract: &Contract, ranks: &[u32], strangers: &[String], waited: Dur
             contract.address
         );
     }
-    what + ". Start them with the same MASTER_ADDR and MASTER_PORT, and see what they print; if they only start late, raise --timeout"
+    what + ". Start them with the same MASTER_ADDR and MASTER_PORT, and see what they print; if \
+            they only start late, raise --timeout"
 }
 
 /// Returns `rank 3`, `ranks 1, 4 to 7 and 9` of sorted numbers.
@@ -366,14 +372,16 @@ mod tests {
                     version: "2.0.0".into(),
                     ..identity(2)
                 },
-                "rank 2 on node2 is pxnbench 2.0.0, and rank 0 on node0 is pxnbench 1.0.0. Start the same version",
+                "rank 2 on node2 is pxnbench 2.0.0, and rank 0 on node0 is pxnbench 1.0.0. Start \
+                 the same version",
             ),
             (
                 Identity {
                     size: 4,
                     ..identity(3)
                 },
-                "rank 3 on node3 is one too many: its WORLD_SIZE is 4, that of rank 0 on node0 is 3. Set",
+                "rank 3 on node3 is one too many: its WORLD_SIZE is 4, that of rank 0 on node0 is \
+                 3. Set",
             ),
             (
                 Identity {

@@ -1,8 +1,10 @@
-//! The first messages on a connection: both sides prove that they know the secret, and say who they are.
+//! The first messages on a connection: both sides prove that they know the secret, and say who they
+//! are.
 //!
-//! The side that listens sends a random number. The other one answers with its identity, a random number of its own, and the
-//! proof over both numbers and the identity. The first side checks it and answers in the same way. So neither the secret nor
-//! anything that could be used again travels, and an identity cannot be changed on its way.
+//! The side that listens sends a random number. The other one answers with its identity, a random
+//! number of its own, and the proof over both numbers and the identity. The first side checks it
+//! and answers in the same way. So neither the secret nor anything that could be used again
+//! travels, and an identity cannot be changed on its way.
 
 use std::{
     io,
@@ -220,7 +222,8 @@ mod tests {
         Secret::from_env(&|name| (name == TOKEN).then(|| token.to_owned()))
     }
 
-    /// Returns what `peer` makes of the side that listens, and that of it, which has the token `a` and is for joining.
+    /// Returns what `peer` makes of the side that listens, and that of it, which has the token `a`
+    /// and is for joining.
     fn meet<T: Send + 'static>(
         may_stay: bool,
         peer: impl FnOnce(TcpStream) -> T + Send + 'static,
@@ -294,7 +297,8 @@ mod tests {
 
     #[test]
     fn a_proof_cannot_be_used_again() {
-        // Whoever listened to one connection sends the same on the next, whose random number is another one.
+        // Whoever listened to one connection sends the same on the next, whose random number is
+        // another one.
         let recorded = thread::spawn(|| {
             let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
             let address = listener.local_addr().expect("an address");

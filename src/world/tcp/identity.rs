@@ -40,7 +40,8 @@ impl Identity {
         }
     }
 
-    /// Returns the identity of this process, as rank `rank` of `size`, towards those that have a secret of rank 0.
+    /// Returns the identity of this process, as rank `rank` of `size`, towards those that have a
+    /// secret of rank 0.
     pub(in crate::world) fn of_rank(rank: u32, size: u32) -> Identity {
         Identity {
             rank,
@@ -76,7 +77,8 @@ impl Identity {
         format!("rank {} on {}", self.rank, self.host)
     }
 
-    /// Returns whether `other` is of the same process. A process whose connection broke comes again.
+    /// Returns whether `other` is of the same process. A process whose connection broke comes
+    /// again.
     pub(in crate::world) fn is_same_process(&self, other: &Identity) -> bool {
         (self.pid, &self.host_id, self.port) == (other.pid, &other.host_id, other.port)
     }

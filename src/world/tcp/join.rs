@@ -1,4 +1,5 @@
-//! The other ranks' side of the rendezvous: each looks for rank 0, learns its place, and connects to its parent.
+//! The other ranks' side of the rendezvous: each looks for rank 0, learns its place, and connects
+//! to its parent.
 
 use std::{
     io,
@@ -27,12 +28,13 @@ use crate::exit::Code;
 /// How long one attempt to connect may take.
 const CONNECTS: Duration = Duration::from_secs(5);
 
-/// How long the other side may take to answer. If there are several ports, something else may listen at one.
+/// How long the other side may take to answer. If there are several ports, something else may
+/// listen at one.
 const ANSWERS: Duration = Duration::from_secs(10);
 const ANSWERS_AT_SEVERAL: Duration = Duration::from_secs(3);
 
-/// How long a rank that is refused at one of several ports tries the others: another job may listen there, whose secret is its
-/// own.
+/// How long a rank that is refused at one of several ports tries the others: another job may listen
+/// there, whose secret is its own.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// The shortest limit of an attempt.
@@ -153,8 +155,9 @@ impl Search<'_> {
                             Err(Rejection::Protocol(theirs)) => self.fail(
                                 Code::Launch,
                                 &format!(
-                                    "rank 0 at {} port {port} is another version of pxnbench, with version {theirs} of the messages. \
-                                     Start the same version on every node",
+                                    "rank 0 at {} port {port} is another version of pxnbench, \
+                                     with version {theirs} of the messages. Start the same \
+                                     version on every node",
                                     self.contract.address
                                 ),
                             ),
@@ -182,7 +185,8 @@ impl Search<'_> {
 
     fn unknown_name(&self, error: &io::Error) -> String {
         format!(
-            "MASTER_ADDR={} has no address: {error}. Set it to a name or an address of the host of rank 0 that this host knows",
+            "MASTER_ADDR={} has no address: {error}. Set it to a name or an address of the host \
+             of rank 0 that this host knows",
             self.contract.address
         )
     }
@@ -207,7 +211,8 @@ impl Search<'_> {
             ),
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => (
                 "what listens there is not pxnbench".to_owned(),
-                "Choose a free port of that host with MASTER_PORT or PXNBENCH_PORT, the same on every rank",
+                "Choose a free port of that host with MASTER_PORT or PXNBENCH_PORT, the same on \
+                 every rank",
             ),
             io::ErrorKind::TimedOut => (
                 "there is no answer".to_owned(),
@@ -231,8 +236,8 @@ impl Search<'_> {
 
     fn wrong_secret(&self) -> String {
         format!(
-            "rank 0 at {}, {}, refuses this rank: they have different secrets, and that of this rank is from {}. Set {TOKEN} to the same value \
-             on every rank",
+            "rank 0 at {}, {}, refuses this rank: they have different secrets, and that of this \
+             rank is from {}. Set {TOKEN} to the same value on every rank",
             self.contract.address,
             self.contract.port_names(),
             self.contract.secret.source.name()
@@ -251,8 +256,8 @@ impl Search<'_> {
             }
             Ok(Some(frame)) => frame.parse(FrameKind::Position).unwrap_or_else(|_| {
                 let what = format!(
-                    "{} sent an unexpected message instead of this rank's place in the job. This is a bug of pxnbench: please \
-                     report it",
+                    "{} sent an unexpected message instead of this rank's place in the job. This \
+                     is a bug of pxnbench: please report it",
                     join.name()
                 );
                 self.fail(Code::Internal, &what)
@@ -260,7 +265,8 @@ impl Search<'_> {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => self.fail(
                 Code::TimedOut,
                 &format!(
-                    "{} does not answer any more. See its output, and whether that host is overloaded",
+                    "{} does not answer any more. See its output, and whether that host is \
+                     overloaded",
                     join.name()
                 ),
             ),
@@ -277,7 +283,8 @@ impl Search<'_> {
         ip_of_rank_0: Option<IpAddr>,
     ) -> Arc<Link> {
         let mut addresses = vec![parent.ip];
-        // A rank that reached rank 0 on its own host did so from an address that means this host elsewhere.
+        // A rank that reached rank 0 on its own host did so from an address that means this host
+        // elsewhere.
         if parent.ip.is_loopback() {
             addresses.extend(ip_of_rank_0.filter(|ip| !ip.is_loopback()));
         }
@@ -297,7 +304,8 @@ impl Search<'_> {
             };
             if self.is_over() {
                 let what = format!(
-                    "rank {} on {} cannot be reached at {} port {}: {why}. Check that no firewall is between the hosts",
+                    "rank {} on {} cannot be reached at {} port {}: {why}. Check that no firewall \
+                     is between the hosts",
                     parent.rank, parent.host, parent.ip, parent.port
                 );
                 self.fail(Code::TimedOut, &what);
@@ -328,7 +336,8 @@ impl Search<'_> {
                 let here = |rank: &&u32| links.iter().any(|link| link.rank == **rank);
                 let late = ranks.iter().find(|rank| !here(rank));
                 let what = format!(
-                    "rank {} did not connect to this rank, which is above it in the tree. Check that no firewall is between the hosts",
+                    "rank {} did not connect to this rank, which is above it in the tree. Check \
+                     that no firewall is between the hosts",
                     late.unwrap_or(&0)
                 );
                 self.fail(Code::TimedOut, &what);

@@ -19,7 +19,8 @@ use super::{
 /// How long the end of a job may wait for a connection that does not take data.
 const PATIENCE_AT_END: Duration = Duration::from_millis(500);
 
-/// How long a message may take that has begun to arrive before the connection has a thread of its own.
+/// How long a message may take that has begun to arrive before the connection has a thread of its
+/// own.
 const MESSAGE_TAKES: Duration = Duration::from_secs(5);
 
 /// A connection to another rank.
@@ -121,7 +122,8 @@ impl Link {
         }
     }
 
-    /// Returns what has arrived on a connection that has no thread of its own, without waiting for it.
+    /// Returns what has arrived on a connection that has no thread of its own, without waiting for
+    /// it.
     pub(super) fn news(&self) -> Option<News> {
         if let Err(error) = self.stream.set_nonblocking(true) {
             return Some(News::Gone(Some(error)));
@@ -150,8 +152,8 @@ impl Link {
         Frame::read(Until { stream, until }, RANKS_LIMIT)
     }
 
-    /// Starts the thread that receives until the connection ends, and calls `tell` if it ends as it should not or brings
-    /// something else than exchanges.
+    /// Starts the thread that receives until the connection ends, and calls `tell` if it ends as it
+    /// should not or brings something else than exchanges.
     ///
     /// # Errors
     /// Returns an error if the system refuses.

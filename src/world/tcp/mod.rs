@@ -1,13 +1,14 @@
 //! The world of processes that no MPI launcher started: they meet over TCP.
 //!
-//! The variables are those that torchrun, Kubernetes operators and `pxnbench join` set (`variables`). Rank 0 listens until
-//! every rank has come (`gather`); the others look for it (`join`). Both sides of a connection prove that they know the
-//! secret of the job before anything else is read (`handshake`, `secret`). Rank 0 then tells each rank its place in a
-//! `tree`, whose connections (`link`) carry every exchange (`exchange`) and the end of a job that fails
+//! The variables are those that torchrun, Kubernetes operators and `pxnbench join` set
+//! (`variables`). Rank 0 listens until every rank has come (`gather`); the others look for it
+//! (`join`). Both sides of a connection prove that they know the secret of the job before anything
+//! else is read (`handshake`, `secret`). Rank 0 then tells each rank its place in a `tree`, whose
+//! connections (`link`) carry every exchange (`exchange`) and the end of a job that fails
 //! (`failure`).
 //!
-//! The proof keeps strangers out of the job. It does not encrypt, nor protect against somebody who can change packets on
-//! their way; NCCL's own connections do not either.
+//! The proof keeps strangers out of the job. It does not encrypt, nor protect against somebody who
+//! can change packets on their way; NCCL's own connections do not either.
 
 mod acceptor;
 pub(super) mod dial;
@@ -43,7 +44,8 @@ use self::{
 use super::{World, abort, deadline, solo::Solo};
 use crate::{env::Env, exit};
 
-/// How much longer than the rendezvous its deadline waits: the rendezvous itself knows who is missing.
+/// How much longer than the rendezvous its deadline waits: the rendezvous itself knows who is
+/// missing.
 const SLACK: Duration = Duration::from_secs(15);
 
 /// Meets the other ranks of the job, and returns them. A failure ends the job here: each rank has

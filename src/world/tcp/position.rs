@@ -11,7 +11,8 @@ use super::link::Link;
 pub(super) struct Position {
     pub(super) above: Address,
     pub(super) below: Vec<u32>,
-    /// Whether this rank says that rank 0 is lost: the first one below it on its node, and on others.
+    /// Whether this rank says that rank 0 is lost: the first one below it on its node, and on
+    /// others.
     pub(super) speaks_for_rank_0: bool,
 }
 

@@ -1,6 +1,7 @@
 //! The shared secret of a job, and the proof of knowing it, which does not reveal it.
 //!
-//! A proof is HMAC-SHA256 (RFC 2104, FIPS 198-1) over a label, random numbers of both sides and what is to be vouched for.
+//! A proof is HMAC-SHA256 (RFC 2104, FIPS 198-1) over a label, random numbers of both sides and
+//! what is to be vouched for.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,8 @@ pub const TOKEN: &str = "PXNBENCH_TOKEN";
 /// The variables with the id of the job, from which the secret follows if the user chose none.
 const JOB_IDS: [&str; 3] = ["PXNBENCH_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"];
 
-/// The variable that tells jobs of one id apart: torchrun's id is the same for all jobs unless it is told another one.
+/// The variable that tells jobs of one id apart: torchrun's id is the same for all jobs unless it
+/// is told another one.
 const PORT: &str = "MASTER_PORT";
 
 /// A random number that is used once.
@@ -67,7 +69,8 @@ impl Secret {
         }
     }
 
-    /// Returns the secret that the variables give: the token, or what follows from the id of the job and the port.
+    /// Returns the secret that the variables give: the token, or what follows from the id of the
+    /// job and the port.
     pub(in crate::world) fn from_env(env: Env) -> Secret {
         if let Some(token) = env(TOKEN) {
             return Secret {
@@ -95,7 +98,8 @@ impl Secret {
         self.mac(label, parts).finalize().into_bytes().into()
     }
 
-    /// Returns whether `proof` is the one for `parts`, in a time that does not depend on where it differs.
+    /// Returns whether `proof` is the one for `parts`, in a time that does not depend on where it
+    /// differs.
     pub(in crate::world) fn is_proved(&self, label: &str, parts: &[&[u8]], proof: &Proof) -> bool {
         self.mac(label, parts).verify_slice(proof).is_ok()
     }

@@ -12,7 +12,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 /// The connections that may wait to be accepted: every rank of a large job comes at once.
 const BACKLOG: i32 = 4096;
 
-/// A host that is cut off without a word is noticed after one idle time and as many intervals as there are probes.
+/// A host that is cut off without a word is noticed after one idle time and as many intervals as
+/// there are probes.
 const IDLE: Duration = Duration::from_secs(10);
 /// The time between two probes of a silent host.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
@@ -50,17 +51,19 @@ fn bind_to(address: IpAddr, port: u16) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    // Connections of an earlier job that are still closing do not hold the port, nor does a [`ReservedPort`].
+    // Connections of an earlier job that are still closing do not hold the port, nor does a
+    // [`ReservedPort`].
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// A free port of this host for the ranks of a job. As long as this lives, the system gives it to no program that asks for any
-/// port; rank 0, which asks for this one, can listen there.
+/// A free port of this host for the ranks of a job. As long as this lives, the system gives it to
+/// no program that asks for any port; rank 0, which asks for this one, can listen there.
 #[derive(Debug)]
 pub struct ReservedPort {
-    /// It has the port and does not listen. Whoever may use an address again, as all sockets of ranks, can do so beside it.
+    /// It has the port and does not listen. Whoever may use an address again, as all sockets of
+    /// ranks, can do so beside it.
     _socket: Socket,
     number: u16,
 }

@@ -1,8 +1,8 @@
 //! The tree over which ranks exchange: rank 0 is its root, a message takes O(log n) steps.
 //!
-//! The first rank of each node is its leader. Leaders form a tree among themselves, and the ranks of a node another one
-//! below their leader, so that a message enters a node once. In both, members are numbered in breadth-first order: the
-//! parent of member `i` is member `(i - 1) / FAN_OUT`.
+//! The first rank of each node is its leader. Leaders form a tree among themselves, and the ranks
+//! of a node another one below their leader, so that a message enters a node once. In both, members
+//! are numbered in breadth-first order: the parent of member `i` is member `(i - 1) / FAN_OUT`.
 
 use std::collections::BTreeMap;
 

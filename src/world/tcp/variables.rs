@@ -1,4 +1,5 @@
-//! The variables in which a process learns its place in the job, as torchrun and Kubernetes set them.
+//! The variables in which a process learns its place in the job, as torchrun and Kubernetes set
+//! them.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -22,11 +23,12 @@ const ADDRESS: &str = "MASTER_ADDR";
 const PORT: &str = "MASTER_PORT";
 /// The variable with the port of rank 0 if it is not to follow from `MASTER_PORT`.
 pub const OWN_PORT: &str = "PXNBENCH_PORT";
-/// The variable in which torchrun says that its agent holds [`PORT`] itself, for a store that the ranks share.
+/// The variable in which torchrun says that its agent holds [`PORT`] itself, for a store that the
+/// ranks share.
 const AGENT_HOLDS_PORT: &str = "TORCHELASTIC_USE_AGENT_STORE";
 
-/// How many ports after that of torchrun's store rank 0 tries. The store takes a free port of the system's choice, so the
-/// next one may be in use.
+/// How many ports after that of torchrun's store rank 0 tries. The store takes a free port of the
+/// system's choice, so the next one may be in use.
 const PORTS_AFTER_STORE: u16 = 8;
 
 /// The place of this process in the job, and where the job meets.
@@ -63,7 +65,8 @@ impl Contract {
         }
         if rank >= size {
             return Err(broken(&format!(
-                "RANK={rank} does not fit WORLD_SIZE={size}: ranks are numbered from 0 to {}. Start as many processes as WORLD_SIZE says",
+                "RANK={rank} does not fit WORLD_SIZE={size}: ranks are numbered from 0 to {}. \
+                 Start as many processes as WORLD_SIZE says",
                 size - 1
             )));
         }
@@ -74,7 +77,8 @@ impl Contract {
         let address = set(ADDRESS).unwrap_or_default();
         if size > 1 && address.is_empty() {
             return Err(broken(
-                "RANK and WORLD_SIZE are set and MASTER_ADDR is not. Set it to the host of rank 0, the same on every rank",
+                "RANK and WORLD_SIZE are set and MASTER_ADDR is not. Set it to the host of rank \
+                 0, the same on every rank",
             ));
         }
         Ok(Contract {
@@ -113,16 +117,18 @@ fn without_brackets(address: &str) -> &str {
 
 /// Returns the ports on which rank 0 may listen.
 ///
-/// torchrun's agent keeps a store of its own on `MASTER_PORT` for the whole job. The protocol of that store differs between
-/// releases of PyTorch, so nothing is asked of it: rank 0 takes the first free port of those that follow, and the others try
-/// them in turn. The handshake tells which one is theirs.
+/// torchrun's agent keeps a store of its own on `MASTER_PORT` for the whole job. The protocol of
+/// that store differs between releases of PyTorch, so nothing is asked of it: rank 0 takes the
+/// first free port of those that follow, and the others try them in turn. The handshake tells which
+/// one is theirs.
 fn ports(env: Env) -> anyhow::Result<Vec<u16>> {
     if let Some(port) = number::<u16>(env, OWN_PORT)? {
         return Ok(vec![usable(OWN_PORT, port)?]);
     }
     let Some(port) = number::<u16>(env, PORT)? else {
         return Err(broken(
-            "RANK and WORLD_SIZE are set and MASTER_PORT is not. Set it to a free port of the host of rank 0, such as 29500",
+            "RANK and WORLD_SIZE are set and MASTER_PORT is not. Set it to a free port of the \
+             host of rank 0, such as 29500",
         ));
     };
     usable(PORT, port)?;
@@ -143,7 +149,8 @@ fn beside(port: u16) -> RangeInclusive<u16> {
 fn usable(name: &str, port: u16) -> anyhow::Result<u16> {
     if port == 0 {
         return Err(broken(&format!(
-            "{name}=0 is no port that others can find. Set it to a free port of the host of rank 0, such as 29500"
+            "{name}=0 is no port that others can find. Set it to a free port of the host of rank \
+             0, such as 29500"
         )));
     }
     Ok(port)
@@ -155,12 +162,14 @@ fn check_local(local_rank: Option<u32>, local_size: Option<u32>, size: u32) -> a
     };
     if local_size > size {
         return Err(broken(&format!(
-            "LOCAL_WORLD_SIZE={local_size} is larger than WORLD_SIZE={size}. Set WORLD_SIZE to the number of ranks on all nodes"
+            "LOCAL_WORLD_SIZE={local_size} is larger than WORLD_SIZE={size}. Set WORLD_SIZE to \
+             the number of ranks on all nodes"
         )));
     }
     match local_rank {
         Some(local_rank) if local_rank >= local_size => Err(broken(&format!(
-            "LOCAL_RANK={local_rank} does not fit LOCAL_WORLD_SIZE={local_size}. Number the ranks of a node from 0"
+            "LOCAL_RANK={local_rank} does not fit LOCAL_WORLD_SIZE={local_size}. Number the ranks \
+             of a node from 0"
         ))),
         _ => Ok(()),
     }
@@ -170,8 +179,8 @@ fn required_number(env: Env, name: &str, other: &str) -> anyhow::Result<u32> {
     match number(env, name)? {
         Some(number) => Ok(number),
         None => Err(broken(&format!(
-            "{other} is set and {name} is not. Set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun and pxnbench join \
-             do, or unset {other}"
+            "{other} is set and {name} is not. Set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, \
+             as torchrun and pxnbench join do, or unset {other}"
         ))),
     }
 }

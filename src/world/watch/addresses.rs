@@ -17,7 +17,8 @@ pub(super) fn of_this_host() -> Vec<IpAddr> {
     all
 }
 
-/// Returns the own addresses in the kernel's table of routes, `/proc/net/fib_trie`, without those of the host alone.
+/// Returns the own addresses in the kernel's table of routes, `/proc/net/fib_trie`, without those
+/// of the host alone.
 fn ipv4(table: &str) -> Vec<IpAddr> {
     let mut all = Vec::new();
     let mut last: Option<Ipv4Addr> = None;

@@ -1,4 +1,5 @@
-//! A connection of the watch: it never waits, and a beat that the other side does not take is left out.
+//! A connection of the watch: it never waits, and a beat that the other side does not take is left
+//! out.
 
 use std::io::{self, Read, Write};
 
@@ -93,7 +94,8 @@ impl Channel {
         }
     }
 
-    /// Returns what the neighbour said since the last look. One that breaks the protocol is not heard any more.
+    /// Returns what the neighbour said since the last look. One that breaks the protocol is not
+    /// heard any more.
     pub(super) fn listen(&mut self) -> NeighbourNews {
         self.read();
         let mut news = NeighbourNews::default();

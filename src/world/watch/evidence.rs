@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-/// A function that returns a clause for the message, if there is anything to say. Any thread may call it.
+/// A function that returns a clause for the message, if there is anything to say. Any thread may
+/// call it.
 type Evidence = Box<dyn Fn() -> Option<String> + Send>;
 
 static EVIDENCE: Mutex<Option<Evidence>> = Mutex::new(None);
@@ -14,7 +15,8 @@ static EVIDENCE: Mutex<Option<Evidence>> = Mutex::new(None);
 /// How long the answer may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Sets the function that says what the library knows, as a clause without an end, such as `NCCL reports …`.
+/// Sets the function that says what the library knows, as a clause without an end, such as
+/// `NCCL reports …`.
 pub fn set_evidence(evidence: Evidence) {
     *current() = Some(evidence);
 }

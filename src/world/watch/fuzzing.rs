@@ -20,7 +20,8 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// The longest message that is looked at.
 const LIMIT: u32 = 16 << 10;
 
-/// Hears bytes as those of a neighbour, and each message in them as a beat: of a child, and of the parent.
+/// Hears bytes as those of a neighbour, and each message in them as a beat: of a child, and of the
+/// parent.
 pub(crate) fn read(bytes: &[u8]) {
     listen(bytes);
     let mut rest = bytes.to_vec();

@@ -1,4 +1,5 @@
-//! How the processes of the watch connect: children to their parent, on threads of their own, while the run goes on.
+//! How the processes of the watch connect: children to their parent, on threads of their own, while
+//! the run goes on.
 
 use std::{
     io::{self, Read, Write},
@@ -36,7 +37,8 @@ const CONNECTS: Duration = Duration::from_secs(2);
 /// How long the other side may take to prove that it belongs to the job.
 const PROVES: Duration = Duration::from_secs(5);
 
-/// What a child sends when it has heard that it is welcome. One that gave up before that comes again.
+/// What a child sends when it has heard that it is welcome. One that gave up before that comes
+/// again.
 const HEARD: [u8; 1] = [1];
 
 /// How long that may take: longer than the child waits.
@@ -120,7 +122,8 @@ fn host_address(name: &str) -> io::Result<SockAddr> {
     SockAddr::unix(format!("\0pxnbench-watch-{name}"))
 }
 
-/// Accepts the children with the numbers `expected`, each once, until all have come or the time is over.
+/// Accepts the children with the numbers `expected`, each once, until all have come or the time is
+/// over.
 pub(super) fn accept(
     listeners: Listeners,
     introducer: &Arc<Introducer>,

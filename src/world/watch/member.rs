@@ -1,4 +1,5 @@
-//! [`Member`]: the part of one process in the watch, without the connections. Pure: times are passed in.
+//! [`Member`]: the part of one process in the watch, without the connections. Pure: times are
+//! passed in.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ const SILENT_AFTER: Duration = Duration::from_millis(1500);
 /// How long ranks have to connect before they count as unreached.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
-/// How much longer than it may be silent a neighbour counts as silent: if the others make progress meanwhile, only the
-/// connection to it is lost.
+/// How much longer than it may be silent a neighbour counts as silent: if the others make progress
+/// meanwhile, only the connection to it is lost.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
-/// How much later the second of those who may say that their parent is silent does so. The end of a large job takes seconds on
-/// a busy machine, and one sentence is enough.
+/// How much later the second of those who may say that their parent is silent does so. The end of a
+/// large job takes seconds on a busy machine, and one sentence is enough.
 const SECOND_SPEAKER: Duration = Duration::from_secs(5);
 
 /// How much later the others do so.
@@ -136,7 +137,8 @@ impl Member {
         }
     }
 
-    /// Returns what is known of all ranks from this one on down. A rank may be silent for `silence`.
+    /// Returns what is known of all ranks from this one on down. A rank may be silent for
+    /// `silence`.
     pub(super) fn summary(
         &self,
         own: &ProgressReport,
@@ -164,8 +166,9 @@ impl Member {
         all
     }
 
-    /// Returns what this process has to say of the job, if it is the one to say it: rank 0 of all ranks, the others of a
-    /// parent that is silent. A rank may be silent for `silence`, and who speaks may ask for `asking` before it does.
+    /// Returns what this process has to say of the job, if it is the one to say it: rank 0 of all
+    /// ranks, the others of a parent that is silent. A rank may be silent for `silence`, and who
+    /// speaks may ask for `asking` before it does.
     pub(super) fn finding(
         &self,
         own: &ProgressReport,

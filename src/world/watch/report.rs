@@ -25,7 +25,8 @@ pub(super) struct ProgressReport {
     pub(super) limit_ms: Option<u64>,
 }
 
-/// The position of a process in the job. Every rank takes the same steps, so of two ranks the one with the smaller position is behind.
+/// The position of a process in the job. Every rank takes the same steps, so of two ranks the one
+/// with the smaller position is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct StepPosition {
     pub(super) step: u64,
@@ -34,8 +35,8 @@ pub(super) struct StepPosition {
 }
 
 impl ProgressReport {
-    /// Returns how long it has been without progress beyond its limit, in milliseconds; negative before the limit, and `None`
-    /// if it waits for nothing.
+    /// Returns how long it has been without progress beyond its limit, in milliseconds; negative
+    /// before the limit, and `None` if it waits for nothing.
     pub(super) fn overdue_ms(&self) -> Option<i64> {
         let limit = signed(self.limit_ms?);
         Some(signed(self.stands_ms).saturating_sub(limit))
@@ -59,7 +60,8 @@ impl ProgressReport {
         }
     }
 
-    /// Returns how messages say what it does: `20 times all_reduce 1G float sum, 3 of 20 operations done`.
+    /// Returns how messages say what it does:
+    /// `20 times all_reduce 1G float sum, 3 of 20 operations done`.
     pub(super) fn doing(&self) -> String {
         let what = if self.what.is_empty() {
             "work of its own"

@@ -1,4 +1,5 @@
-//! The watch over 10,000 processes, in simulated time: who is named, how soon, and what it costs each process.
+//! The watch over 10,000 processes, in simulated time: who is named, how soon, and what it costs
+//! each process.
 
 use std::{
     collections::VecDeque,
@@ -138,7 +139,8 @@ fn working_until_stop(rank: u32, now: Duration) -> ProgressReport {
 
 #[test]
 fn of_ten_thousand_processes_one_that_stops_is_named_in_time_at_a_constant_cost() {
-    // A rank far down, the first of a node, the first of a node with others below it, and rank 0 itself.
+    // A rank far down, the first of a node, the first of a node with others below it, and rank 0
+    // itself.
     for stopped in [9_999, 9_992, 8, 0] {
         let mut job = Job::new(1250);
         assert_eq!(job.run(STOPS, &[], &working_until_stop), None);
@@ -162,9 +164,10 @@ fn of_ten_thousand_processes_one_that_stops_is_named_in_time_at_a_constant_cost(
         // Seen with --no-capture.
         let _ = writeln!(
             io::stderr(),
-            "10,000 processes, rank {stopped} stops: rank {speaker} names it after {took} s with a limit of {} s. Connections per process: \
-             at most {connections}. Messages per process and second: {each} on average, at most {most_sent}. Bytes of a message to the \
-             parent: {bytes}",
+            "10,000 processes, rank {stopped} stops: rank {speaker} names it after {took} s with \
+             a limit of {} s. Connections per process: at most {connections}. Messages per \
+             process and second: {each} on average, at most {most_sent}. Bytes of a message to \
+             the parent: {bytes}",
             T.as_secs()
         );
         assert!(connections <= 33 && most_sent <= 33 * 4);

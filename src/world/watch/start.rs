@@ -1,4 +1,5 @@
-//! The start of the watch: a few values are exchanged, and the rest happens on other threads while the run goes on.
+//! The start of the watch: a few values are exchanged, and the rest happens on other threads while
+//! the run goes on.
 
 use std::{
     sync::{
@@ -38,7 +39,8 @@ struct HostOfProcess {
     name: String,
 }
 
-/// Starts the watch over the processes of `world`, which may be silent for `silence`. A process alone has none.
+/// Starts the watch over the processes of `world`, which may be silent for `silence`. A process
+/// alone has none.
 ///
 /// # Errors
 /// Returns an error if a value cannot be converted to JSON and back, which would be a bug.
@@ -53,8 +55,8 @@ pub fn watched(world: Box<dyn World>, silence: Duration) -> anyhow::Result<Box<d
     }
 }
 
-/// Starts the thread of the watch, and returns the way to it; `None` on all processes if rank 0 has no secret, and on one whose
-/// system refuses the thread.
+/// Starts the thread of the watch, and returns the way to it; `None` on all processes if rank 0 has
+/// no secret, and on one whose system refuses the thread.
 fn start(world: &dyn World) -> anyhow::Result<Option<Sender<WatchEvent>>> {
     // Rank 0 alone needs one; the empty one says that it has none.
     let own = if world.rank() == 0 {

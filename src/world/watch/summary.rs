@@ -1,4 +1,5 @@
-//! [`RankSummary`]: what a process knows of the ranks below it, in a size that does not depend on how many these are.
+//! [`RankSummary`]: what a process knows of the ranks below it, in a size that does not depend on
+//! how many these are.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,8 @@ pub(super) struct RankSummary {
     pub(super) at_last: u32,
     /// The rank that is furthest ahead, and the first of those.
     pub(super) first: ProgressReport,
-    /// The least time that a rank that waits has been without progress beyond its limit, in milliseconds; `None` if none waits.
+    /// The least time that a rank that waits has been without progress beyond its limit, in
+    /// milliseconds; `None` if none waits.
     pub(super) overdue_ms: Option<i64>,
     /// The least time that a rank has waited without progress, in milliseconds.
     pub(super) waits_ms: u64,

@@ -9,7 +9,8 @@ use super::{
     summary::{RankSummary, Silent, Unreached},
 };
 
-/// The others may have made progress for this much longer than a rank that is silent: up to the next mark in a stream.
+/// The others may have made progress for this much longer than a rank that is silent: up to the
+/// next mark in a stream.
 const OTHERS_STOP_WITHIN: Duration = Duration::from_secs(1);
 
 /// What is wrong with the job.
@@ -61,8 +62,8 @@ pub(super) fn find(all: &RankSummary, silence: Duration) -> Option<StuckJob> {
     })
 }
 
-/// Returns whether ranks that have waited for `waits_ms` wait for one that has been silent for `silence`. While they make
-/// progress, only the connection of the watch is broken.
+/// Returns whether ranks that have waited for `waits_ms` wait for one that has been silent for
+/// `silence`. While they make progress, only the connection of the watch is broken.
 pub(super) fn do_wait(waits_ms: u64, silence: Duration) -> bool {
     let least = silence.saturating_sub(OTHERS_STOP_WITHIN).max(silence / 2);
     waits_ms >= milliseconds(least)
@@ -102,8 +103,9 @@ impl StuckJob {
                     others => format!(", like {others} other ranks"),
                 };
                 format!(
-                    "{} is behind{others}: it is at “{}”, and the others have waited {}, at “{}”. See what holds up that process, its GPU \
-                     and its network. If this is merely slow, {remedy}",
+                    "{} is behind{others}: it is at “{}”, and the others have waited {}, at “{}”. \
+                     See what holds up that process, its GPU and its network. If this is merely \
+                     slow, {remedy}",
                     last.full_name(),
                     last.doing(),
                     since(first.stands_ms, now),
@@ -115,8 +117,9 @@ impl StuckJob {
                 ranks,
                 unreached: Some(unreached),
             } => format!(
-                "all {ranks} ranks that can be monitored have made no progress {}: {}. They may be waiting for {}, which cannot be \
-                 monitored: check whether that process is stopped, and its GPU and network. If this is merely slow, {remedy}",
+                "all {ranks} ranks that can be monitored have made no progress {}: {}. They may \
+                 be waiting for {}, which cannot be monitored: check whether that process is \
+                 stopped, and its GPU and network. If this is merely slow, {remedy}",
                 since(last.stands_ms, now),
                 last.doing(),
                 unreached.in_words()
@@ -126,8 +129,9 @@ impl StuckJob {
                 ranks,
                 unreached: None,
             } => format!(
-                "all {ranks} ranks, such as {}, are at the same point and have made no progress {}: {}. None is behind the others, so the \
-                 operation itself is stuck, in the library, on a GPU or in the network. If this is merely slow, {remedy}",
+                "all {ranks} ranks, such as {}, are at the same point and have made no progress \
+                 {}: {}. None is behind the others, so the operation itself is stuck, in the \
+                 library, on a GPU or in the network. If this is merely slow, {remedy}",
                 last.full_name(),
                 since(last.stands_ms, now),
                 last.doing()
@@ -148,8 +152,8 @@ fn silence(silent: &Silent, now: DateTime<Local>) -> String {
         ranks => format!(", and with it the {ranks} ranks that report through it"),
     };
     format!(
-        "{} has been silent {}{more}, and the others wait for it: it was at “{}”. The process is stopped, or the node is frozen or cut off: \
-         see that process and the kernel log of {}",
+        "{} has been silent {}{more}, and the others wait for it: it was at “{}”. The process is \
+         stopped, or the node is frozen or cut off: see that process and the kernel log of {}",
         report.full_name(),
         since(*for_ms, now),
         report.doing(),
@@ -219,9 +223,10 @@ mod tests {
         let all = with_silent(all_at([121; 4], 2900), 3100, 0);
         assert_eq!(
             sentence(&all).expect("a sentence"),
-            "rank 8 on node1 (GPU 0, pid 4008) has been silent since 11:59:56, for 3 s, and the others wait for it: it was at \
-             “2000 times all_reduce 1G float sum, 120 of 2000 operations done”. The process is stopped, or the node is frozen or cut off: \
-             see that process and the kernel log of node1"
+            "rank 8 on node1 (GPU 0, pid 4008) has been silent since 11:59:56, for 3 s, and the \
+             others wait for it: it was at “2000 times all_reduce 1G float sum, 120 of 2000 \
+             operations done”. The process is stopped, or the node is frozen or cut off: see that \
+             process and the kernel log of node1"
         );
         let all = with_silent(all_at([121; 4], 2900), 3100, 7);
         let text = sentence(&all).expect("a sentence");
@@ -257,9 +262,10 @@ mod tests {
         all.add(&RankSummary::of(&filling), 0);
         assert_eq!(
             sentence(&all).expect("a sentence"),
-            "rank 5 on node0 (GPU 5, pid 4005) is behind: it is at “filling the buffers of all_reduce 1G float sum”, and the others \
-             have waited since 11:59:56, for 3 s, at “2000 times all_reduce 1G float sum, 121 of 2000 operations done”. See what holds up that process, its GPU and its network. \
-             If this is merely slow, raise --timeout"
+            "rank 5 on node0 (GPU 5, pid 4005) is behind: it is at “filling the buffers of \
+             all_reduce 1G float sum”, and the others have waited since 11:59:56, for 3 s, at \
+             “2000 times all_reduce 1G float sum, 121 of 2000 operations done”. See what holds up \
+             that process, its GPU and its network. If this is merely slow, raise --timeout"
         );
         let all = all_at([120, 121, 120, 120], 3000);
         let text = sentence(&all).expect("a sentence");
@@ -294,9 +300,11 @@ mod tests {
     fn ranks_at_one_place_are_not_blamed() {
         assert_eq!(
             sentence(&all_at([120; 4], 3000)).expect("a sentence"),
-            "all 4 ranks, such as rank 0 on node0 (GPU 0, pid 4000), are at the same point and have made no progress since 11:59:57, for \
-             3 s: 2000 times all_reduce 1G float sum, 120 of 2000 operations done. None is behind the others, so the operation itself is \
-             stuck, in the library, on a GPU or in the network. If this is merely slow, raise --timeout"
+            "all 4 ranks, such as rank 0 on node0 (GPU 0, pid 4000), are at the same point and \
+             have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, \
+             120 of 2000 operations done. None is behind the others, so the operation itself is \
+             stuck, in the library, on a GPU or in the network. If this is merely slow, raise \
+             --timeout"
         );
     }
 
@@ -310,8 +318,9 @@ mod tests {
         all.add_unreached(&lost(1));
         assert_eq!(
             sentence(&all).expect("a sentence"),
-            "all 4 ranks that can be monitored have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, 120 of \
-             2000 operations done. They may be waiting for rank 8 on node1 (process 4008), which cannot be monitored: check whether that \
+            "all 4 ranks that can be monitored have made no progress since 11:59:57, for 3 s: \
+             2000 times all_reduce 1G float sum, 120 of 2000 operations done. They may be waiting \
+             for rank 8 on node1 (process 4008), which cannot be monitored: check whether that \
              process is stopped, and its GPU and network. If this is merely slow, raise --timeout"
         );
         all.add_unreached(&lost(2));

@@ -1,4 +1,5 @@
-//! The thread of the watch: it listens to the neighbours, sends beats, and ends the job if there is a finding.
+//! The thread of the watch: it listens to the neighbours, sends beats, and ends the job if there is
+//! a finding.
 
 use std::{
     process,
@@ -63,8 +64,8 @@ pub fn remark() -> Option<String> {
     let unreached = UNREACHED.lock().unwrap_or_else(PoisonError::into_inner);
     unreached.as_ref().map(|unreached| {
         format!(
-            "{}, such as {}, cannot be monitored: if one of them gets stuck, no message will name it. Check that no firewall blocks connections between \
-             the hosts",
+            "{}, such as {}, cannot be monitored: if one of them gets stuck, no message will name \
+             it. Check that no firewall blocks connections between the hosts",
             counted(u64::from(unreached.ranks), "rank"),
             unreached.example
         )
@@ -85,8 +86,8 @@ pub(super) struct Watcher {
     ending: Option<PendingEnd>,
 }
 
-/// The end of the job, which waits for what else there is to say. Meanwhile this process sends beats as before: the others
-/// would find it silent.
+/// The end of the job, which waits for what else there is to say. Meanwhile this process sends
+/// beats as before: the others would find it silent.
 struct PendingEnd {
     sentence: String,
     answers: Answers,
@@ -101,7 +102,8 @@ impl PendingEnd {
 }
 
 impl Watcher {
-    /// Returns the part of rank `rank`, which gets its connections and the end of the job from `events`.
+    /// Returns the part of rank `rank`, which gets its connections and the end of the job from
+    /// `events`.
     pub(super) fn new(rank: u32, member: Member, events: Receiver<WatchEvent>) -> Watcher {
         Watcher {
             member,

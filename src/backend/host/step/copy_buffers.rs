@@ -4,7 +4,8 @@ use std::{collections::TryReserveError, hint::black_box, ops::Range};
 
 use crate::{units::Bytes, workload::MemoryCopies};
 
-/// The most bytes that are copied at a time: MPI has its turn after some microseconds, however long a copy is.
+/// The most bytes that are copied at a time: MPI has its turn after some microseconds, however long
+/// a copy is.
 const SLICE: u64 = 32 << 10;
 
 /// Two buffers, the first of which is copied to the second.
@@ -33,7 +34,8 @@ impl CopyBuffers {
     }
 }
 
-/// Returns a buffer whose bytes were all written: reading others would be too fast, since they have one page of the system.
+/// Returns a buffer whose bytes were all written: reading others would be too fast, since they have
+/// one page of the system.
 fn filled(bytes: Bytes, value: u8) -> Result<Vec<u8>, TryReserveError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(bytes.0 as usize)?;

@@ -1,8 +1,9 @@
 //! Training steps on host memory: collectives that MPI has started run while this rank computes.
 //!
-//! One thread does both. It computes a few microseconds at a time, and asks MPI in between whether the collectives have
-//! ended, in which most MPI libraries go on with them. What that takes is not counted as computation, so that computation
-//! takes longer beside communication, as on a GPU. Copies run in the same way.
+//! One thread does both. It computes a few microseconds at a time, and asks MPI in between whether
+//! the collectives have ended, in which most MPI libraries go on with them. What that takes is not
+//! counted as computation, so that computation takes longer beside communication, as on a GPU.
+//! Copies run in the same way.
 
 mod copy_buffers;
 mod opened;
@@ -22,11 +23,12 @@ use crate::{
     world::{progress, rest},
 };
 
-/// Opens the backend of training steps on host memory, with a communicator of MPI and two buffers for each communicator of the
-/// step. Every process calls it; MPI is running.
+/// Opens the backend of training steps on host memory, with a communicator of MPI and two buffers
+/// for each communicator of the step. Every process calls it; MPI is running.
 ///
 /// # Errors
-/// Returns an error if MPI cannot run one of the collectives while the rank computes, or if there is not enough memory.
+/// Returns an error if MPI cannot run one of the collectives while the rank computes, or if there
+/// is not enough memory.
 pub fn open_steps(setup: &StepSetup<'_>) -> anyhow::Result<Box<dyn StepBackend>> {
     Ok(Box::new(opened::open(setup)?))
 }

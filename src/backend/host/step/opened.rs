@@ -21,7 +21,8 @@ use crate::{
 /// Makes the communicators and buffers of a step. Every process calls it.
 ///
 /// # Errors
-/// Returns an error if MPI cannot run one of the collectives while the rank computes, or if there is not enough memory.
+/// Returns an error if MPI cannot run one of the collectives while the rank computes, or if there
+/// is not enough memory.
 pub(super) fn open(setup: &StepSetup<'_>) -> anyhow::Result<OpenedSteps> {
     let step = setup.step;
     for operation in &step.operations {
@@ -85,8 +86,8 @@ fn refused(name: &str, case: &Case, why: &str) -> anyhow::Error {
 /// Returns the error if the buffers that `user` needs do not fit.
 fn no_memory(user: &str, size: Bytes) -> anyhow::Error {
     let what = format!(
-        "host memory has no room on this rank for two buffers of {size} for {user}. Use fewer ranks on a node \
-         or a smaller workload"
+        "host memory has no room on this rank for two buffers of {size} for {user}. Use fewer \
+         ranks on a node or a smaller workload"
     );
     Failure::on_this_rank(Code::Usage, what)
 }
@@ -130,8 +131,9 @@ impl PreparedCollective {
     /// Returns an error if MPI fails.
     pub(super) fn start(&self, host: &mut Host) -> anyhow::Result<StartedCollective> {
         let operation = host.ready(&self.case, &self.prepared, 0);
-        // SAFETY: `prepare` has checked that the case fits into the buffers of `host`. They, and the parts in `self`, stay
-        // where they are until the collective has ended: whoever starts one waits for its end, or the process ends.
+        // SAFETY: `prepare` has checked that the case fits into the buffers of `host`. They, and
+        // the parts in `self`, stay where they are until the collective has ended: whoever starts
+        // one waits for its end, or the process ends.
         unsafe { self.call.start(&operation, &self.case) }
     }
 }

@@ -1,4 +1,5 @@
-//! [`RunningStep`]: one step, whose operations begin as soon as those have ended that they wait for.
+//! [`RunningStep`]: one step, whose operations begin as soon as those have ended that they wait
+//! for.
 
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -13,7 +13,8 @@ const LEAST: Micros = Micros(500.0);
 /// Runs that are timed. The fastest counts: whatever disturbs a run makes it slower.
 const RUNS: u32 = 20;
 
-/// A loop of dependent operations, whose iterations are counted: what disturbs it makes it take longer.
+/// A loop of dependent operations, whose iterations are counted: what disturbs it makes it take
+/// longer.
 pub(super) struct Spin {
     per_micro: f64,
 }

@@ -18,10 +18,12 @@ const MANY: u32 = 16;
 /// Iterations of the first kernel that is timed.
 const FIRST: u32 = 128;
 
-/// Kernels that run before those that are timed, and kernels that are timed together to compare their shapes.
+/// Kernels that run before those that are timed, and kernels that are timed together to compare
+/// their shapes.
 const KERNELS: u32 = 16;
 
-/// Kernels of the final shape that are timed together: about as many as computation of a training step has.
+/// Kernels of the final shape that are timed together: about as many as computation of a training
+/// step has.
 const MANY_KERNELS: u32 = 100;
 
 /// How often each is timed. The median counts.
@@ -36,8 +38,8 @@ struct Stopwatch<'a> {
     kernel: &'a ComputeKernel,
 }
 
-/// Returns what the kernels of computation take in the stream of `device`, where nothing else runs. `length` is that of the
-/// kernels to come, and `is_whole` says whether they fill the GPU.
+/// Returns what the kernels of computation take in the stream of `device`, where nothing else runs.
+/// `length` is that of the kernels to come, and `is_whole` says whether they fill the GPU.
 ///
 /// # Errors
 /// Returns an error if the GPU fails.
@@ -81,8 +83,8 @@ pub(super) fn calibrated(
 }
 
 impl Stopwatch<'_> {
-    /// Returns the iterations of a block that takes about [`BLOCK`], in kernels of `waves` waves, once the GPU has reached its
-    /// clock.
+    /// Returns the iterations of a block that takes about [`BLOCK`], in kernels of `waves` waves,
+    /// once the GPU has reached its clock.
     fn iterations_of_a_block(&self, waves: u32) -> anyhow::Result<u32> {
         let begin = Instant::now();
         let mut iterations = FIRST;
@@ -96,12 +98,14 @@ impl Stopwatch<'_> {
         Ok(iterations)
     }
 
-    /// Returns the time of one of `kernels` kernels that follow each other, which is less than that of the first.
+    /// Returns the time of one of `kernels` kernels that follow each other, which is less than that
+    /// of the first.
     fn time(&self, kernels: u32, waves: u32, iterations: u32) -> anyhow::Result<Micros> {
         let all = self.median(kernels, waves, iterations)?.0;
         let alone = self.median(1, waves, iterations)?.0;
         let others = f64::from(kernels - 1);
-        // Where times are disturbed so much that the first one seems to take most of it, they say nothing of it.
+        // Where times are disturbed so much that the first one seems to take most of it, they say
+        // nothing of it.
         Ok(Micros(((all - alone) / others).max(all / 2.0 / others)))
     }
 

@@ -2,16 +2,19 @@
 
 use crate::units::Micros;
 
-/// About how long a block runs. The blocks of a collective wait for a block of computation to end where there is no room.
+/// About how long a block runs. The blocks of a collective wait for a block of computation to end
+/// where there is no room.
 pub(super) const BLOCK: Micros = Micros(6.0);
 
-/// The part of a timed kernel that its iterations take is at least one in so many. On an idle GPU it is nearly all.
+/// The part of a timed kernel that its iterations take is at least one in so many. On an idle GPU
+/// it is nearly all.
 const LEAST_SHARE: f64 = 4.0;
 
 /// What kernels of computation take on the idle GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KernelCost {
-    /// What the first of several kernels takes longer than the others, which the GPU prepares while it runs.
+    /// What the first of several kernels takes longer than the others, which the GPU prepares while
+    /// it runs.
     pub(super) lead: f64,
     /// The kernel itself.
     pub(super) kernel: f64,
@@ -19,7 +22,8 @@ pub(super) struct KernelCost {
     pub(super) wave: f64,
     /// Each iteration of a wave.
     pub(super) iteration: f64,
-    /// Whether a kernel may have several waves. Those of a part of the GPU have one: another would run beside it.
+    /// Whether a kernel may have several waves. Those of a part of the GPU have one: another would
+    /// run beside it.
     pub(super) has_waves: bool,
 }
 
@@ -34,8 +38,9 @@ pub(super) struct KernelTrain {
 }
 
 impl KernelCost {
-    /// Returns the cost for kernels of `length` by the times of three kernels: of `few` waves of `iterations` iterations, of `many`
-    /// such waves, and of `many` waves of half as many iterations.
+    /// Returns the cost for kernels of `length` by the times of three kernels: of `few` waves of
+    /// `iterations` iterations, of `many` such waves, and of `many` waves of half as many
+    /// iterations.
     pub(super) fn fitted(
         length: Micros,
         iterations: u32,
@@ -57,7 +62,8 @@ impl KernelCost {
         cost.or_proportional(length, time_of_many.0 / (many * count))
     }
 
-    /// Returns the cost for kernels of `length` and one wave by the times of two: of `iterations` iterations, and of half as many.
+    /// Returns the cost for kernels of `length` and one wave by the times of two: of `iterations`
+    /// iterations, and of half as many.
     pub(super) fn fitted_to_one_wave(
         length: Micros,
         iterations: u32,
@@ -76,9 +82,10 @@ impl KernelCost {
         cost.or_proportional(length, whole.0 / count)
     }
 
-    /// Returns this cost if it can be one, and otherwise that of iterations which take all of the time, `iteration` each. Times that
-    /// were disturbed fit nothing: an iteration that seems to take no time, or a kernel that seems to leave none of `length` to its
-    /// iterations, would give kernels of minutes.
+    /// Returns this cost if it can be one, and otherwise that of iterations which take all of the
+    /// time, `iteration` each. Times that were disturbed fit nothing: an iteration that seems to
+    /// take no time, or a kernel that seems to leave none of `length` to its iterations, would give
+    /// kernels of minutes.
     fn or_proportional(self, length: Micros, iteration: f64) -> KernelCost {
         let is_plausible = self.iteration >= iteration / LEAST_SHARE && self.iteration > 0.0;
         let KernelTrain {
@@ -170,8 +177,9 @@ mod tests {
         }
     }
 
-    /// Ranks that share processors with others took four times as long as they would alone. A kernel with one iteration would be timed,
-    /// and what it takes less than a kernel of the length would be taken for the speed of iterations.
+    /// Ranks that share processors with others took four times as long as they would alone. A
+    /// kernel with one iteration would be timed, and what it takes less than a kernel of the length
+    /// would be taken for the speed of iterations.
     #[test]
     fn a_kernel_that_seems_longer_than_its_length_is_not_believed() {
         let length = Micros(100.0);

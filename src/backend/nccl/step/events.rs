@@ -1,4 +1,5 @@
-//! [`StepEvents`]: the events of one step, by which streams wait for each other and the GPU's clock times the operations.
+//! [`StepEvents`]: the events of one step, by which streams wait for each other and the GPU's clock
+//! times the operations.
 
 use anyhow::Context;
 use cudarc::driver::CudaEvent;
@@ -13,8 +14,8 @@ pub(super) struct OperationEvents {
 }
 
 impl OperationEvents {
-    /// Returns whether the operation has ended, once its end has been recorded. What has failed never has; the polling of the
-    /// stream says so.
+    /// Returns whether the operation has ended, once its end has been recorded. What has failed
+    /// never has; the polling of the stream says so.
     pub(super) fn has_ended(&self) -> bool {
         self.end.is_complete()
     }

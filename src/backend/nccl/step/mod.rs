@@ -1,7 +1,9 @@
-//! Training steps on a GPU: computation and collectives in streams of their own, which wait for each other by events.
+//! Training steps on a GPU: computation and collectives in streams of their own, which wait for
+//! each other by events.
 //!
-//! Each communicator is a [`RankDevice`] with its stream and buffers, and each stream of the step that computes or copies has a
-//! stream of the GPU. The host puts all steps into the streams without a wait, and then polls them.
+//! Each communicator is a [`RankDevice`] with its stream and buffers, and each stream of the step
+//! that computes or copies has a stream of the GPU. The host puts all steps into the streams
+//! without a wait, and then polls them.
 
 mod calibration;
 mod copy_buffers;
@@ -34,7 +36,8 @@ use crate::{
 /// Opens the backend of training steps on GPU `gpu`. Every process calls it.
 ///
 /// # Errors
-/// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if NCCL fails.
+/// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if
+/// NCCL fails.
 pub(super) fn open(
     nccl: &Arc<Nccl>,
     setup: &StepSetup<'_>,
@@ -55,7 +58,8 @@ struct NcclSteps {
 }
 
 impl Drop for NcclSteps {
-    /// Leaves what [`StepBackend::finish`] did not end to the end of the process, as `NcclBackend` does.
+    /// Leaves what [`StepBackend::finish`] did not end to the end of the process, as `NcclBackend`
+    /// does.
     fn drop(&mut self) {
         mem::forget(self.opened.take());
     }

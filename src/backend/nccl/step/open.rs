@@ -54,7 +54,8 @@ pub(super) struct OpenedSteps {
 /// Makes the communicators, buffers and streams of a step on GPU `gpu`. Every process calls it.
 ///
 /// # Errors
-/// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if NCCL fails.
+/// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if
+/// NCCL fails.
 pub(super) fn opened(
     nccl: &Arc<Nccl>,
     setup: &StepSetup<'_>,
@@ -101,7 +102,8 @@ fn check(case: &Case, float8: Float8Support) -> Result<(), Waived> {
     float8.check(case)
 }
 
-/// Returns the unique id of this rank's communicator for each communicator of the step. The first rank of each makes it.
+/// Returns the unique id of this rank's communicator for each communicator of the step. The first
+/// rank of each makes it.
 fn unique_ids(
     nccl: &Nccl,
     setup: &StepSetup<'_>,
@@ -261,8 +263,8 @@ impl OpenedSteps {
     }
 }
 
-/// Returns the kind of GPU stream for what `stream` computes or copies; `None` if it does neither. A stream that only copies has a
-/// high priority, as collectives have.
+/// Returns the kind of GPU stream for what `stream` computes or copies; `None` if it does neither.
+/// A stream that only copies has a high priority, as collectives have.
 fn kind_of_stream(step: &Step, stream: usize) -> Option<DeviceStream> {
     let mut kind = None;
     for operation in &step.operations {

@@ -9,7 +9,8 @@ use crate::collective::data::{
     bits::{narrow, ones, widen},
 };
 
-/// Arithmetic as a library does it: in the type, rounding at each step. Written apart from the generator.
+/// Arithmetic as a library does it: in the type, rounding at each step. Written apart from the
+/// generator.
 pub(super) trait Element: Copy + PartialOrd + Debug + 'static {
     fn read(bytes: &[u8]) -> Self;
     fn bits(self) -> u64;

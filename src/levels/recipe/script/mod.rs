@@ -110,8 +110,8 @@ impl ScriptReader {
             self.recipe.unseen.push(Unseen {
                 line,
                 what: format!(
-                    "--export={list} has no ALL, so ranks that srun starts see nothing else that is exported here. Put ALL \
-                     first in the list, or give srun --export=ALL"
+                    "--export={list} has no ALL, so ranks that srun starts see nothing else that \
+                     is exported here. Put ALL first in the list, or give srun --export=ALL"
                 ),
             });
         }
@@ -276,8 +276,8 @@ impl ScriptReader {
         self.recipe.unseen.push(Unseen {
             line: command[0].line,
             what: format!(
-                "{program} --export={list} has no ALL, so these ranks see nothing else that is exported. Put ALL first in \
-                 the list"
+                "{program} --export={list} has no ALL, so these ranks see nothing else that is \
+                 exported. Put ALL first in the list"
             ),
         });
     }

@@ -1,4 +1,5 @@
-//! The variables that commands and options set for other programs: those of launchers, of Slurm, and of `env`.
+//! The variables that commands and options set for other programs: those of launchers, of Slurm,
+//! and of `env`.
 
 use std::mem;
 
@@ -54,7 +55,8 @@ impl SetVariable {
     }
 }
 
-/// Returns the variables that the options of a command set. Adds what is not a variable of a list to `unseen`.
+/// Returns the variables that the options of a command set. Adds what is not a variable of a list
+/// to `unseen`.
 pub(super) fn options(words: &[&Word], unseen: &mut Vec<Unseen>) -> Vec<SetVariable> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -111,7 +113,8 @@ fn list(word: &Word, unseen: &mut Vec<Unseen>) -> Vec<SetVariable> {
     found
 }
 
-/// Returns the list of Slurm's `--export` as it is written, if the caller's environment is not in it.
+/// Returns the list of Slurm's `--export` as it is written, if the caller's environment is not in
+/// it.
 pub(super) fn list_without_all(words: &[&Word]) -> Option<String> {
     for (at, word) in words.iter().enumerate() {
         let written = word.written();

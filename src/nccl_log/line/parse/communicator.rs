@@ -34,7 +34,8 @@ pub(super) fn communicator(message: &[u8]) -> Message<'_> {
     comm_view(&message[at..]).map_or(Message::Unclear, |view| Message::Communicator(event, view))
 }
 
-/// Returns whether `text` is `comm 0x… rank 0 nranks 16` and nothing else, with which 2.3 starts a communicator.
+/// Returns whether `text` is `comm 0x… rank 0 nranks 16` and nothing else, with which 2.3 starts a
+/// communicator.
 fn is_size_alone(text: &[u8]) -> bool {
     let mut words = text.split(|c| *c == b' ');
     let mut expect = |name: &[u8]| words.next() == Some(name) && words.next().is_some();

@@ -1,4 +1,5 @@
-//! The lines about connections and rings: `Channel 00/0 : 0[0] -> 1[1] via P2P/IPC`, `Ring 00 : 0[0] -> 1[1] via NET/IB/0`.
+//! The lines about connections and rings: `Channel 00/0 : 0[0] -> 1[1] via P2P/IPC`,
+//! `Ring 00 : 0[0] -> 1[1] via NET/IB/0`.
 
 use std::sync::LazyLock;
 
@@ -9,7 +10,8 @@ use crate::nccl_log::line::{
     text::{Cursor, Needle, after},
 };
 
-/// Transports whose name can end a line. Others go on with a slash, so a line that ends there is torn.
+/// Transports whose name can end a line. Others go on with a slash, so a line that ends there is
+/// torn.
 const WHOLE_TRANSPORTS: [&[u8]; 4] = [b"P2P", b"SHM", b"NVLS", b"COLLNET"];
 
 static VIA: Needle = LazyLock::new(|| Finder::new(" via "));
@@ -60,8 +62,8 @@ pub(super) fn ring(mut cursor: Cursor<'_>) -> Message<'_> {
     old_connection(channel, cursor).unwrap_or(Message::Unclear)
 }
 
-/// Reads a connection of 2.3 to 2.6. Over a network, 2.3 logs only the receiving end, and names no side. GPUs have numbers
-/// over a network since 2.5.
+/// Reads a connection of 2.3 to 2.6. Over a network, 2.3 logs only the receiving end, and names no
+/// side. GPUs have numbers over a network since 2.5.
 fn old_connection(channel: u64, mut cursor: Cursor<'_>) -> Option<Message<'_>> {
     let from = old_endpoint(&mut cursor)?;
     cursor.require(b" -> ")?;
@@ -160,7 +162,8 @@ fn side(cursor: &mut Cursor<'_>) -> Side {
     }
 }
 
-/// Reads what follows `NET/`. The name ends at the first slash that is followed by a number on its own.
+/// Reads what follows `NET/`. The name ends at the first slash that is followed by a number on its
+/// own.
 fn net(text: &[u8]) -> Option<Net<'_>> {
     for slash in memchr::memchr_iter(b'/', text) {
         let mut cursor = Cursor(&text[slash + 1..]);

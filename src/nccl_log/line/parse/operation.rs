@@ -55,7 +55,8 @@ fn operation(message: &[u8]) -> Option<Message<'_>> {
 }
 
 /// Reads `AllReduce: 8 Bytes -> Algo RING proto LL …`, `8 Bytes -> Algo 1 proto 0 time …`,
-/// `AllReduce [Symmetric]: 8 Bytes -> Kernel NAME …`, `AllGather [Copy Engine]: 8 Bytes -> cudaMemcpy…`.
+/// `AllReduce [Symmetric]: 8 Bytes -> Kernel NAME …`,
+/// `AllGather [Copy Engine]: 8 Bytes -> cudaMemcpy…`.
 pub(super) fn algorithm(message: &[u8]) -> Message<'_> {
     let Some(at) = BYTES.find(message) else {
         return operation(message).unwrap_or(Message::Other);

@@ -1,4 +1,5 @@
-//! The lines about paths between devices: `GPU/0 :GPU/0 (0/5000.0/LOC) NET/0 (3/24.0/PHB)`, and the patterns chosen for them.
+//! The lines about paths between devices: `GPU/0 :GPU/0 (0/5000.0/LOC) NET/0 (3/24.0/PHB)`, and the
+//! patterns chosen for them.
 
 use std::sync::LazyLock;
 
