@@ -548,7 +548,7 @@ int cuStreamWaitEvent(Stream handle, Event* event, unsigned) {
     // What is recorded later does not count.
     const unsigned recorded = event->recorded;
     stream->enqueue([=] {
-        while (event->reached < recorded) usleep(20);
+        wait_until([=] { return event->reached >= recorded; });
         return OK;
     });
     return OK;

@@ -67,21 +67,39 @@ template <int E, int M> struct Small {
     static const int BIAS = (1 << (E - 1)) - 1, BITS = E + M + 1;
     typedef typename std::conditional<BITS == 8, uint8_t, uint16_t>::type Raw;
 
-    static double get(Raw raw) {
-        const int exponent = raw >> M & ((1 << E) - 1), fraction = raw & ((1 << M) - 1);
-        const double size = exponent ? std::ldexp((1 << M) + fraction, exponent - BIAS - M)
-                                     : std::ldexp(fraction, 1 - BIAS - M);
-        return raw >> (E + M) ? -size : size;
-    }
+    static double get(Raw raw) { return VALUES[raw]; }
 
+    // `value` is finite, and 0 or far above the smallest normal double.
     static Raw put(double value) {
-        int exponent = 1 - BIAS;
-        if (value != 0) std::frexp(value, &exponent);
-        const int least = std::max(exponent - 1, 1 - BIAS);
-        const long steps = std::lrint(std::ldexp(std::fabs(value), M - least));
+        uint64_t own;
+        memcpy(&own, &value, sizeof own);
+        const int exponent = value == 0 ? -BIAS : (int)(own >> 52 & 0x7ff) - 1023;
+        const int least = std::max(exponent, 1 - BIAS);
+        const long steps = std::lrint(std::fabs(value) * power_of_two(M - least));
         // Steps from 1 << M on are one exponent higher; those that round up to 2 << M carry into it by themselves.
         const long bits = steps + ((long)(least + BIAS - 1) << M), most = (1 << (E + M)) - 1;
         return (Raw)((std::signbit(value) ? 1 << (E + M) : 0) | std::min(bits, most));
+    }
+
+private:
+    // All of them, because a test computes with millions.
+    static inline const std::vector<double> VALUES = [] {
+        std::vector<double> values(1 << BITS);
+        for (int raw = 0; raw < 1 << BITS; raw++) {
+            const int exponent = raw >> M & ((1 << E) - 1), fraction = raw & ((1 << M) - 1);
+            const double size = exponent ? std::ldexp((1 << M) + fraction, exponent - BIAS - M)
+                                         : std::ldexp(fraction, 1 - BIAS - M);
+            values[raw] = raw >> (E + M) ? -size : size;
+        }
+        return values;
+    }();
+
+    // The exponent is that of a normal double.
+    static double power_of_two(int exponent) {
+        const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+        double power;
+        memcpy(&power, &bits, sizeof power);
+        return power;
     }
 };
 
@@ -177,10 +195,6 @@ struct Comm {
     char* slot(int of) const { return (char*)shared + HEADER + of * SLOT; }
     char* box(int from, int to) const { return slot(ranks) + ((size_t)from * ranks + to) * BOX; }
 
-    template <class Ready> void wait(Ready ready) const {
-        while (!ready()) usleep(20);
-    }
-
     void meet() const {
         const uint32_t generation = shared->generation;
         if (++shared->arrived == (uint32_t)ranks) {
@@ -188,7 +202,7 @@ struct Comm {
             shared->generation++;
             return;
         }
-        wait([&] { return shared->generation != generation; });
+        wait_until([&] { return shared->generation != generation; });
     }
 };
 
@@ -383,7 +397,7 @@ struct Faults {
     void begin(Comm& comm) const {
         if (slow) usleep(slow * 1000u);
         if (async) comm.error = async, comm.shared->failed = 1;
-        if (hang || async) comm.wait([] { return false; });
+        if (hang || async) wait_until([] { return false; });
     }
 
     // After it.
@@ -462,7 +476,7 @@ static int exchange(const std::vector<Message>& messages, const Faults& faults) 
         left.push_back({message, message.is_send ? std::string((char*)message.at, message.bytes) : ""});
         if (!message.is_send) last = &message;
     }
-    comm.wait([&] {
+    wait_until([&] {
         // Those to and from one peer keep their order.
         std::vector<std::pair<int, bool>> held;
         for (auto it = left.begin(); it != left.end();) {

@@ -25,6 +25,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -65,6 +66,11 @@ bool standin_free(uint64_t address);
 static inline std::string setting(const char* name, const char* otherwise) {
     const char* value = getenv(name);
     return value ? value : otherwise;
+}
+
+// Waits for other threads and processes, which often have no processor of their own: it asks rarely what takes long.
+template <class Ready> static void wait_until(Ready ready) {
+    for (unsigned pause_us = 20; !ready(); pause_us = std::min(pause_us + pause_us / 8, 500u)) usleep(pause_us);
 }
 
 // The code to fail with at this call of `what`, or 0.
