@@ -1,11 +1,9 @@
 //! 03: data-parallel training.
 //!
-//! Every rank has the whole model, but only some of the samples. In each step the ranks add up
-//! their gradients, in buckets, so that all take the step that one process with all samples would
-//! take.
+//! Every rank has the whole model, but only some samples. In each step the ranks add up their
+//! gradients, in buckets, so that all take the step of one process with all samples.
 //!
-//! `cargo run --example 03_data_parallel`, then
-//! `mpirun -np 4 target/debug/examples/03_data_parallel`
+//! `cargo build --examples`, then `mpirun -np 4 target/debug/examples/03_data_parallel`
 
 use std::process::ExitCode;
 
@@ -29,8 +27,7 @@ fn main() -> ExitCode {
         let mine: Vec<Sample> = mine.map(sample).collect();
         let all: Vec<Sample> = (0..SAMPLES).map(sample).collect();
         job.print(format!(
-            "A model with {WEIGHTS} weights learns x * y from {SAMPLES} points, of which rank 0 \
-             has {}.\n",
+            "A model with {WEIGHTS} weights learns x * y from {SAMPLES} points, {} on rank 0.\n",
             mine.len()
         ))?;
         job.print("all ranks, each with its samples:")?;
@@ -48,9 +45,8 @@ fn sample(number: usize) -> Sample {
     [x, y, x * y]
 }
 
-/// Adds up the gradients of all ranks, from the last bucket to the first. In a deep model the
-/// gradients of the last layer are ready first, so its bucket can be sent while the others are
-/// computed.
+/// Adds up the gradients of all ranks, from the last bucket to the first. In a deep model those of
+/// the last layer are ready first, so that their bucket is sent while others are computed.
 fn add_up(job: &Job, gradient: &mut [f32]) -> anyhow::Result<()> {
     for bucket in gradient.rchunks_mut(BUCKET) {
         job.all_reduce_in_place(bucket, RedOp::Sum)?;
@@ -58,8 +54,7 @@ fn add_up(job: &Job, gradient: &mut [f32]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the weights after training with `samples`. `add_up` makes of the gradient of these
-/// samples that of all.
+/// Returns the weights after training with `samples`. `add_up` adds the gradients of other ranks.
 fn train(
     job: &Job,
     samples: &[Sample],
@@ -82,8 +77,7 @@ fn train(
     Ok(weights)
 }
 
-/// Returns the slope of half the square error over `samples` for each weight, followed by the
-/// square error.
+/// Returns the slope of half the square error for each weight, followed by the square error.
 fn gradient(weights: &[f32], samples: &[Sample]) -> Vec<f32> {
     let mut gradient = vec![0.0; WEIGHTS + 1];
     for &[x, y, value] in samples {

@@ -1,22 +1,19 @@
 //! 06: pictures of a ring, a tree, an alltoall and a PXN relay, as SVG files in light and dark.
 //!
-//! `cargo run --example 06_pictures -- FOLDER`, then
-//! `mpirun -np 8 target/debug/examples/06_pictures FOLDER`
+//! `cargo build --examples`, then `mpirun -np 8 target/debug/examples/06_pictures FOLDER`
 
 use std::{env, f64::consts::TAU, fmt::Write, fs, path::PathBuf, process::ExitCode};
 
 use pxnbench::job::{self, Job};
 
-/// The start of each picture. Viewers that do not know the names of colours take those of
-/// attributes.
+/// The start of each picture. Viewers without CSS variables take the colours of attributes.
 const HEAD: &str = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 420' font-family='sans-serif'>
 <style>
 svg { color-scheme: light dark; background: Canvas } text { fill: CanvasText; text-anchor: middle }
 rect { fill: Canvas; stroke: CanvasText } polyline, path { stroke: #c85a00; fill: none; stroke-width: 3 }
 .detour { stroke: #767676; stroke-dasharray: 5 4 } .way { marker-mid: url(#tip) }
 </style>
-<marker id='tip' viewBox='0 0 9 10' refX='7' refY='5' markerWidth='5' orient='auto'><path d='M1 1 \
-                    7 5 1 9'/></marker>";
+<marker id='tip' viewBox='0 0 9 10' refX='7' refY='5' markerWidth='5' orient='auto'><path d='M1 1 7 5 1 9'/></marker>";
 
 /// Devices with their names and places, and the arrows between them by their numbers.
 type Drawing = (Vec<(String, f64, f64)>, Vec<(usize, usize, &'static str)>);
@@ -53,8 +50,7 @@ What you see. A ring keeps two connections per rank busy all the time: right for
 steps up and as many down: right for small ones. An alltoall has a connection per pair of ranks. With PXN, GPUs of a node
 that send to the same rail share its NIC, and nothing crosses the spine, as it would on the dashed way.
 
-What to try. Open the files in a browser, in dark mode too. Start 8 ranks. Draw a broadcast down \
-         the tree.",
+What to try. Open the files in a browser, in dark mode too. Start 8 ranks. Draw a broadcast.",
     )
 }
 

@@ -165,8 +165,8 @@ impl Measured<'_> {
         let mut text = format!("{HEADER}\r\n");
         for (repeat, time) in self.times.iter().enumerate() {
             text += &format!(
-                "all_reduce,nccl,{},auto,none,{repeat},2,4,1,{},float,sum,-1,0,20,{time},ok,,{}\r\\
-                 n",
+                "all_reduce,nccl,{},auto,none,{repeat},2,4,1,{},float,sum,-1,0,20,{time},ok,,\
+                 {}\r\n",
                 self.level, self.size, self.nccl
             );
         }

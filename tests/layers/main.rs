@@ -332,6 +332,39 @@ fn some_words_have_few_places() {
     }
 }
 
+/// rustfmt leaves comments as long as they are.
+#[test]
+fn comments_have_100_columns_at_most() {
+    for folder in [
+        "src",
+        "tests",
+        "examples",
+        "rail-plugin/src",
+        "rail-plugin/tests",
+    ] {
+        let files = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), "");
+        assert!(!files.is_empty(), "{folder}");
+        for (path, text) in files {
+            for (number, line) in (1..).zip(text.lines()) {
+                assert!(
+                    !is_long_comment(line),
+                    "{folder}/{path}:{number} has more than 100 columns:\n{line}"
+                );
+            }
+        }
+    }
+}
+
+/// Returns whether `line` is a comment of more than 100 columns that could be broken: neither a row
+/// of a table nor a single quotation.
+fn is_long_comment(line: &str) -> bool {
+    let Some(comment) = line.trim_start().strip_prefix("//") else {
+        return false;
+    };
+    let text = comment.trim_start_matches(['/', '!']).trim_start();
+    line.chars().count() > 100 && !text.starts_with(['|', '`'])
+}
+
 #[test]
 fn no_file_lifts_the_lints_on_unsafe() {
     // Clippy checks that each block says why it is sound.

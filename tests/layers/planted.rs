@@ -7,7 +7,7 @@ use super::{
     circles::circles,
     graph,
     imports::{Sources, imports},
-    pairs, violations,
+    is_long_comment, pairs, violations,
 };
 
 /// Returns sources of which each has a path and a text.
@@ -152,4 +152,15 @@ fn subcommands_do_not_see_each_other() {
         between_subcommands(&imports(&sources)),
         BTreeSet::from(wrong)
     );
+}
+
+#[test]
+fn a_long_comment_is_found_unless_it_cannot_be_broken() {
+    let words = "word ".repeat(20);
+    assert!(is_long_comment(&format!("    /// {words}")));
+    assert!(is_long_comment(&format!("//! {words}")));
+    assert!(!is_long_comment(&format!("// | {words}|")));
+    assert!(!is_long_comment(&format!("/// `{words}`")));
+    assert!(!is_long_comment(&format!("    let text = \"{words}\";")));
+    assert!(!is_long_comment("// short"));
 }
