@@ -94,8 +94,8 @@ run_tests() {
     export PXNBENCH_SKIPPED
     cargo test --locked --doc
     if have cargo-nextest; then
-        # Most tests wait for processes rather than compute.
-        cargo nextest run --locked --no-fail-fast --test-threads "$((2 * $(nproc)))"
+        # .config/nextest.toml says how many of these a test has.
+        cargo nextest run --locked --no-fail-fast --test-threads "$((4 * $(nproc)))"
     else
         cargo test --locked --no-fail-fast --lib --bins --tests
     fi
@@ -107,8 +107,9 @@ run_tests() {
 
 setup=(scripts/setup.sh --check)
 [[ $fast == yes ]] || setup+=(--slurm)
-# A machine of CI builds each file once: what would speed up a second build takes more of its disk than all else.
-! in_ci || export CARGO_INCREMENTAL=0
+# A machine of CI builds each file once. What would speed up a second build takes more of its disk than all else. Without it,
+# rustc would also optimise across the parts of a crate, which takes longer than the tests become faster.
+! in_ci || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_LTO=off CARGO_PROFILE_DEV_DEBUG=0
 step "disk space" check_space
 step "set-up" "${setup[@]}"
 step "format" cargo fmt --check
