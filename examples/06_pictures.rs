@@ -6,7 +6,7 @@ use std::{env, f64::consts::TAU, fmt::Write, fs, path::PathBuf, process::ExitCod
 
 use pxnbench::job::{self, Job};
 
-/// The start of each picture. Viewers without CSS variables take the colours of attributes.
+/// The start of each picture. Viewers that do not know these names of colours take the attributes.
 const HEAD: &str = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 420' font-family='sans-serif'>
 <style>
 svg { color-scheme: light dark; background: Canvas } text { fill: CanvasText; text-anchor: middle }
@@ -50,7 +50,7 @@ What you see. A ring keeps two connections per rank busy all the time: right for
 steps up and as many down: right for small ones. An alltoall has a connection per pair of ranks. With PXN, GPUs of a node
 that send to the same rail share its NIC, and nothing crosses the spine, as it would on the dashed way.
 
-What to try. Open the files in a browser, in dark mode too. Start 8 ranks. Draw a broadcast.",
+What to try. Open the files in a browser, in dark mode too. Start 8 ranks. Draw a broadcast down the tree.",
     )
 }
 

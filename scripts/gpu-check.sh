@@ -34,7 +34,7 @@ for part in "${chosen[@]}"; do
 done
 wanted() { [[ " ${chosen[*]} " == *" $1 "* ]]; } # part: whether it is asked for
 bin=${1:-$here/../target/release/pxnbench}
-limit=300 # seconds for one run of pxnbench; a hang is a failure, not an evening
+limit=120 # seconds for one run of pxnbench; a hang is a failure, not an evening
 collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube alltoallv)
 reducing=(all_reduce reduce reduce_scatter)
 

@@ -361,8 +361,14 @@ fn is_long_comment(line: &str) -> bool {
     let Some(comment) = line.trim_start().strip_prefix("//") else {
         return false;
     };
-    let text = comment.trim_start_matches(['/', '!']).trim_start();
-    line.chars().count() > 100 && !text.starts_with(['|', '`'])
+    let text = comment.trim_start_matches(['/', '!']).trim();
+    line.chars().count() > 100 && !text.starts_with('|') && !is_quotation(text)
+}
+
+/// Returns whether `text` is one quotation in backquotes, with or without a full stop.
+fn is_quotation(text: &str) -> bool {
+    let quoted = text.trim_end_matches('.');
+    quoted.starts_with('`') && quoted.ends_with('`') && quoted.matches('`').count() == 2
 }
 
 #[test]

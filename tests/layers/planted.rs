@@ -160,7 +160,8 @@ fn a_long_comment_is_found_unless_it_cannot_be_broken() {
     assert!(is_long_comment(&format!("    /// {words}")));
     assert!(is_long_comment(&format!("//! {words}")));
     assert!(!is_long_comment(&format!("// | {words}|")));
-    assert!(!is_long_comment(&format!("/// `{words}`")));
+    assert!(!is_long_comment(&format!("/// `{words}`.")));
+    assert!(is_long_comment(&format!("/// `word` {words}`word`")));
     assert!(!is_long_comment(&format!("    let text = \"{words}\";")));
     assert!(!is_long_comment("// short"));
 }

@@ -62,7 +62,7 @@ fn the_rank_whose_gpu_or_nccl_fails_is_recorded_and_not_the_signal_to_rank_0() {
 
 #[test]
 fn a_rank_without_its_gpu_is_named_with_what_it_sees() {
-    let Some(machine) = Machine::with(2) else {
+    let Some(machine) = Machine::in_memory(2) else {
         return;
     };
     let program = BINARY;

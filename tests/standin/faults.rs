@@ -98,7 +98,7 @@ const FAULTS: [Fault; 14] = [
 
 #[test]
 fn each_fault_ends_the_job_soon_with_its_code_and_one_sentence() {
-    let Some(machine) = Machine::with(2) else {
+    let Some(machine) = Machine::in_memory(2) else {
         return;
     };
     for Fault {
@@ -131,7 +131,7 @@ fn each_fault_ends_the_job_soon_with_its_code_and_one_sentence() {
 
 #[test]
 fn a_rank_that_cannot_join_is_not_waited_for_by_those_of_its_process() {
-    let Some(machine) = Machine::with(4) else {
+    let Some(machine) = Machine::in_memory(4) else {
         return;
     };
     for Fault {
@@ -159,7 +159,7 @@ fn a_rank_that_cannot_join_is_not_waited_for_by_those_of_its_process() {
 
 #[test]
 fn what_a_thread_was_doing_is_in_its_sentence() {
-    let Some(machine) = Machine::with(4) else {
+    let Some(machine) = Machine::in_memory(4) else {
         return;
     };
     let ended = machine
@@ -187,7 +187,7 @@ fn what_a_thread_was_doing_is_in_its_sentence() {
 
 #[test]
 fn what_was_measured_before_a_fault_is_kept() {
-    let Some(machine) = Machine::with(2) else {
+    let Some(machine) = Machine::in_memory(2) else {
         return;
     };
     for Layout { processes, options } in [TWO[0], TWO[2]] {
@@ -208,7 +208,7 @@ fn what_was_measured_before_a_fault_is_kept() {
 /// A fault at the last operation that is asked for happens, and one after it does not.
 #[test]
 fn as_many_operations_run_as_are_asked_for() {
-    let Some(machine) = Machine::with(2) else {
+    let Some(machine) = Machine::in_memory(2) else {
         return;
     };
     for [iters, warm_up, checks] in [[1, 0, 0], [3, 0, 1], [3, 4, 1], [2, 1, 3]] {

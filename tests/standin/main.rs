@@ -577,7 +577,7 @@ fn check_gpus(parts: &str) {
             "PATH",
             format!("{}:{path}", machine.libraries.join("bin").display()),
         );
-    let ended = run_within(&mut command, Duration::from_secs(900)).expect_code(0);
+    let ended = run_within(&mut command, Duration::from_secs(600)).expect_code(0);
     assert!(
         ended.stdout.contains("all checks ok on 2 GPUs"),
         "{}",
